@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+
+//go:build !linux
+
+package home
+
+func immutable(string) bool { return false }

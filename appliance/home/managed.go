@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+
+package home
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Manager names what owns a home's files, "" when the person does: the value of
+// HERMES_MANAGED, or else the content of the marker file .managed. "true", "1", "yes" and an
+// empty marker mean NixOS; "false", "0", "no", "off" and Homebrew's names mean nobody; any
+// other text is the manager's name (migrations spec §2; H#12864). A variable that is set
+// but empty counts as not set. A marker that cannot be read is an error: it must not be
+// taken for an absent one.
+func (h Home) Manager(getenv func(string) string) (string, error) {
+	if v := strings.TrimSpace(getenv(EnvManaged)); v != "" {
+		return managerName(v), nil
+	}
+	data, err := os.ReadFile(filepath.Join(h.Dir, ".managed"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return managerName(string(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))), nil
+}
+
+func managerName(v string) string {
+	switch v = strings.ToLower(strings.TrimSpace(v)); v {
+	case "", "true", "1", "yes":
+		return "nixos"
+	case "false", "0", "no", "off", "brew", "homebrew":
+		return ""
+	}
+	return v
+}
+
+// AdminDir returns the administrator's scope, whose keys win over every user's: the
+// directory in HERMES_MANAGED_DIR if it exists, else /etc/hermes if that exists, else "".
+func AdminDir(getenv func(string) string) string {
+	for _, dir := range []string{getenv("HERMES_MANAGED_DIR"), "/etc/hermes"} {
+		if dir == "" {
+			continue
+		}
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			return dir
+		}
+	}
+	return ""
+}
+
+// FileOwner says who a file's target belongs to when it is no ordinary file of the person's
+// own: "nix store" for a link into it, "dangling link", "read-only file", "read-only
+// directory", "read-only file system", "immutable file"; "" when it can be written.
+func FileOwner(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return unwritableDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if to, lerr := os.Readlink(path); lerr == nil && strings.HasPrefix(to, "/nix/store/") {
+			return "nix store", nil
+		}
+		return "dangling link", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if strings.HasPrefix(real, "/nix/store/") {
+		return "nix store", nil
+	}
+	if info, err = os.Stat(real); err != nil {
+		return "", err
+	}
+	switch {
+	case info.Mode().Perm()&0o222 == 0:
+		return "read-only file", nil
+	case immutable(real):
+		return "immutable file", nil
+	}
+	return unwritableDir(filepath.Dir(real))
+}
+
+func unwritableDir(dir string) (string, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return "", err
+	}
+	if info.Mode().Perm()&0o222 == 0 {
+		return "read-only directory", nil
+	}
+	return access(dir), nil
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+
+// Command hermes-appliance runs the appliance: see the README. This package is the edge of
+// the process: signals, standard streams and the exit code; everything else is elsewhere.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/hermes-appliance/hermes-appliance/internal/cli"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return int(cli.Main(ctx, os.Args[1:], cli.Env{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Now: time.Now,
+	}))
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+
+// Package buildinfo says which build this is. It reads only what the linker and the Go
+// toolchain put into the binary; it never asks a file, git or the network.
+package buildinfo
+
+import (
+	"runtime"
+	"runtime/debug"
+)
+
+// version is set by a release build: -ldflags "-X …/internal/buildinfo.version=1.2.3".
+var version = "" //nolint:gochecknoglobals // the linker can set nothing else
+
+// Info describes the running binary.
+type Info struct {
+	Version  string `json:"version"`            // "1.2.3", or "devel" for a build from a checkout
+	Revision string `json:"revision,omitempty"` // commit, empty when unknown
+	Modified bool   `json:"modified,omitempty"` // built from a tree with uncommitted changes
+	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+}
+
+// Read returns the description.
+func Read() Info {
+	i := Info{Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	bi, ok := debug.ReadBuildInfo()
+	if !ok {
+		bi = &debug.BuildInfo{}
+	}
+	for _, s := range bi.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			i.Revision = s.Value
+		case "vcs.modified":
+			i.Modified = s.Value == "true"
+		}
+	}
+	if i.Version == "" {
+		i.Version = "devel"
+		if v := bi.Main.Version; v != "" && v != "(devel)" && i.Revision == "" {
+			i.Version = v // go install module@version
+		}
+	}
+	return i
+}

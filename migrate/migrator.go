@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
+)
+
+// Migrator migrates homes. It is safe for concurrent use on different homes; on the same
+// home, also from several processes, the second waits for the first.
+type Migrator struct {
+	Ladder   Ladder
+	Getenv   func(string) string // environment for homes and advice
+	Now      func() time.Time    // names backups
+	LockWait time.Duration       // how long to wait for another writer
+	Files    atomicfile.Writer
+	Program  string // name and version for manifests
+}
+
+// Result is what happened, or would happen, to one home.
+type Result struct {
+	Home      home.Home
+	Plan      *Plan  // nil when the home could not be planned
+	Applied   bool   // the plan was written
+	Recovered string // what was done about an interrupted run, or must be done first; "" = none
+	Backup    string // path of the manifest that Rollback would use; "" = none
+}
+
+// Preview plans a home and writes nothing. A home that others manage or that cannot be
+// written gives the plan and a [*Refusal] of [ErrManaged] if there is something to do.
+func (m Migrator) Preview(h home.Home, o Options) (Result, error) {
+	r, _, err := m.preview(h, o)
+	if err != nil || !r.Plan.Pending() {
+		return r, err
+	}
+	return r, m.writable(h, r.Plan)
+}
+
+func (m Migrator) preview(h home.Home, o Options) (Result, snapshot, error) {
+	r := Result{Home: h}
+	switch j, err := readJournal(h); {
+	case err != nil:
+		return r, snapshot{}, err
+	case j != nil:
+		r.Recovered = fmt.Sprintf("a run that was interrupted (%s) is finished or undone first", j.what())
+	}
+	s, err := m.read(h)
+	if err != nil {
+		return r, s, err
+	}
+	r.Plan, err = m.Ladder.Plan(s.in, o)
+	return r, s, err
+}
+
+// Apply plans a home and carries the plan out. A home with nothing to do is not written to
+// at all. An interrupted earlier run is settled first.
+func (m Migrator) Apply(ctx context.Context, h home.Home, o Options) (r Result, err error) {
+	r, _, err = m.preview(h, o)
+	if interrupted := r.Recovered != ""; !interrupted {
+		if err != nil || !r.Plan.Pending() {
+			return r, err
+		}
+		if err := m.writable(h, r.Plan); err != nil {
+			return r, err
+		}
+	}
+	release, err := m.lock(ctx, h)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	said, err := m.recover(h)
+	if err != nil {
+		return r, err
+	}
+	r, s, err := m.preview(h, o)
+	r.Recovered = said
+	if err != nil || !r.Plan.Pending() {
+		return r, err
+	}
+	if err := m.writable(h, r.Plan); err != nil {
+		return r, err
+	}
+	c := &commit{m: m, h: h, kind: kindMigrate, from: r.Plan.From, to: r.Plan.To, edits: r.Plan.edits, states: s.states}
+	r.Backup, err = c.run()
+	r.Applied = err == nil
+	return r, err
+}
+
+// lock takes the home's lock, waiting as long as the migrator allows.
+func (m Migrator) lock(ctx context.Context, h home.Home) (func() error, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.LockWait)
+	defer cancel()
+	release, err := h.Lock(ctx)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, &Refusal{Kind: ErrManaged, File: h.Dir, Msg: "this user cannot write the home", Fix: "run as the user who owns it"}
+	}
+	return release, err
+}
+
+// writable refuses homes that others manage and files that cannot be replaced. It names the
+// place where the plan's changes must be made instead.
+func (m Migrator) writable(h home.Home, p *Plan) error {
+	manager, err := h.Manager(m.Getenv)
+	if err != nil {
+		return err
+	}
+	if manager != "" {
+		return &Refusal{
+			Kind: ErrManaged, File: h.Config(), Msg: "is managed by " + manager,
+			Fix: "make these changes in its configuration: " + nixOptions(p),
+		}
+	}
+	for _, e := range p.edits {
+		path := pathOf(h, e.name)
+		owner, err := home.FileOwner(path)
+		if err != nil {
+			return err
+		}
+		if owner == "" {
+			continue
+		}
+		fix := "make it writable (chmod u+w, or remount), then run again"
+		switch owner {
+		case "nix store":
+			fix = "make these changes where the file is generated: " + nixOptions(p)
+		case "dangling link":
+			fix = "make its target, or remove the link"
+		case "immutable file":
+			fix = "chattr -i the file, then run again"
+		}
+		return &Refusal{Kind: ErrManaged, File: path, Msg: "cannot be replaced: " + owner, Fix: fix}
+	}
+	return nil
+}
+
+func pathOf(h home.Home, name string) string {
+	switch name {
+	case FileEnv:
+		return h.Env()
+	case FileSoul:
+		return h.Soul()
+	}
+	return h.Config()
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT
+
+package migrate
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/hermes-appliance/hermes-appliance/appliance/dotenv"
+	"github.com/hermes-appliance/hermes-appliance/migrate/yamlspan"
+)
+
+// The files of a home that a migration may change.
+const (
+	FileConfig = "config.yaml"
+	FileEnv    = ".env"
+	FileSoul   = "SOUL.md"
+)
+
+// stampKey is the top-level key that holds the config version.
+const stampKey = "_config_version"
+
+// Input is what a plan is made from. Planning only reads these values.
+type Input struct {
+	Config []byte // nil = there is no config.yaml
+	Env    []byte // nil = there is no .env
+	Soul   []byte // nil = there is no SOUL.md
+	Admin  []byte // the administrator's config.yaml, nil = none
+
+	// ConfigOnly says that there is no home around the config: steps that need other files
+	// say so instead of doing their part.
+	ConfigOnly bool
+	// Plugins returns the names of the plugins installed in the home. nil = none.
+	Plugins func() ([]string, error)
+	// Getenv looks up the environment the gateway would inherit. nil = empty.
+	Getenv func(string) string
+
+	Name string // of the config file in errors; "" = config.yaml
+}
+
+// Options choose how far to go.
+type Options struct {
+	To     int // 0 = the latest version
+	Assume int // version to assume for a file without a stamp; 0 = none
+}
+
+// Action is what happens to a key.
+type Action string
+
+// The actions.
+const (
+	Removed  Action = "removed"
+	Changed  Action = "changed"
+	Added    Action = "added"
+	Renamed  Action = "renamed"
+	Moved    Action = "moved"
+	Restored Action = "restored"
+)
+
+// Change is one difference that a step makes. Old and New show values of the planned keys
+// only, never a secret.
+type Change struct {
+	Step   int      `json:"step"` // 0 = the stamp
+	ID     string   `json:"id"`
+	File   string   `json:"file"`
+	Path   []string `json:"path"`
+	Action Action   `json:"action"`
+	Old    string   `json:"old,omitempty"`
+	New    string   `json:"new,omitempty"`
+	Line   int      `json:"line,omitempty"` // 1-based, in the file as the step found it
+	Reason string   `json:"reason"`
+}
+
+// Pin is a value that a step looked at and left as it is.
+type Pin struct {
+	Step  int      `json:"step"`
+	ID    string   `json:"id"`
+	File  string   `json:"file"`
+	Path  []string `json:"path"`
+	Value string   `json:"value"`
+	Line  int      `json:"line,omitempty"`
+	Why   string   `json:"why"`
+}
+
+// Plan is everything a migration would do to one home, and why.
+type Plan struct {
+	From    int  `json:"from"` // 0 = the file has no stamp
+	Assumed bool `json:"assumed,omitempty"`
+	To      int  `json:"to"`
+
+	Changes    []Change `json:"changes"`
+	Kept       []Pin    `json:"kept"`
+	NotApplied []Change `json:"not_applied"` // what steps that were skipped would have done
+	Skipped    []int    `json:"skipped"`     // steps that did not run because the file has no stamp
+	Advice     []string `json:"advice"`
+
+	edits []fileEdit
+}
+
+// fileEdit is the new content of one file.
+type fileEdit struct {
+	name     string
+	old, new []byte
+}
+
+// Pending reports whether the plan changes any file.
+func (p *Plan) Pending() bool { return len(p.edits) > 0 }
+
+// Config returns the config as the plan leaves it.
+func (p *Plan) Config(in Input) []byte {
+	for _, e := range p.edits {
+		if e.name == FileConfig {
+			return e.new
+		}
+	}
+	return in.Config
+}
+
+// Plan works out what the ladder does to a home. It is a pure function: nothing is written,
+// and the same input gives the same plan. Refusals are [*Refusal]s.
+func (l Ladder) Plan(in Input, o Options) (*Plan, error) {
+	if in.Name == "" {
+		in.Name = FileConfig
+	}
+	if o.To == 0 {
+		o.To = l.Latest()
+	}
+	p := &Plan{To: o.To, Changes: []Change{}, Kept: []Pin{}, NotApplied: []Change{}, Skipped: []int{}, Advice: []string{}}
+	if in.Config == nil {
+		p.From = o.To
+		return p, nil
+	}
+	w := &work{in: in, plan: p, soul: in.Soul}
+	if err := w.open(); err != nil {
+		return nil, err
+	}
+	if err := w.start(l, o); err != nil {
+		return nil, err
+	}
+	if err := w.climb(l, o); err != nil {
+		return nil, err
+	}
+	if err := w.prove(); err != nil {
+		return nil, err
+	}
+	w.collect()
+	w.shadowed()
+	return p, nil
+}
+
+// open reads the documents.
+func (w *work) open() error {
+	doc, err := yamlspan.Parse(w.in.Config)
+	if err != nil {
+		return ambiguous(w.in.Name, err)
+	}
+	if r := doc.Root(); r != nil && r.Kind != yamlspan.Mapping {
+		return &Refusal{
+			Kind: ErrAmbiguous, File: w.in.Name, Line: doc.Line(r.Start),
+			Msg: "the file holds a " + r.Kind.String() + "; expected a mapping of keys", Fix: "restore a config with keys, or remove the file to start from defaults",
+		}
+	}
+	w.doc = doc
+	if w.in.Env == nil || w.in.ConfigOnly {
+		return nil
+	}
+	if w.env, err = dotenv.Parse(w.in.Env); err != nil {
+		return &Refusal{Kind: ErrAmbiguous, File: FileEnv, Msg: err.Error(), Fix: "nothing was changed"}
+	}
+	return nil
+}
+
+// start finds the version to start from and refuses what the ladder must not touch.
+func (w *work) start(l Ladder, o Options) error {
+	from, state := stampOf(w.doc)
+	refuse := func(kind error, msg, fix string) error {
+		v := w.get(stampKey)
+		return &Refusal{Kind: kind, File: w.in.Name, Line: v.line, Path: []string{stampKey}, Msg: msg, Fix: fix}
+	}
+	shown := w.get(stampKey).shown()
+	switch {
+	case state == stampBad:
+		return refuse(ErrBadStamp, fmt.Sprintf("%q is no version; expected a whole number from %d to %d", shown, Floor, l.Latest()),
+			"set the number of the Hermes version that last wrote the file")
+	case state == stampNone && o.Assume != 0:
+		w.plan.From, w.plan.Assumed = o.Assume, true
+	case state == stampNone:
+	case o.Assume != 0:
+		return refuse(ErrBadStamp, fmt.Sprintf("the file says version %d; --assume-version is for a file without a version", from), "run without it")
+	case from < Floor:
+		return refuse(ErrBelowFloor, fmt.Sprintf("version %d is older than %d, the oldest this binary migrates", from, Floor),
+			fmt.Sprintf("back up the file, compare it with a current template, then set %s: %d by hand", stampKey, Floor))
+	case from > l.Latest():
+		return refuse(ErrNewerStamp, fmt.Sprintf("version %d was written by a newer program; this binary knows up to %d", from, l.Latest()),
+			"update hermes-appliance, or go back with the program that wrote it")
+	default:
+		w.plan.From = from
+	}
+	return nil
+}
+
+type stampState uint8
+
+const (
+	stampNone stampState = iota
+	stampBad
+	stampOK
+)
+
+// stampOf reads the config version with upstream's leniency: a whole number, also as text
+// or with a fraction that is cut off. Anything else that is there is bad, not missing.
+func stampOf(doc *yamlspan.Doc) (int, stampState) {
+	f, ok := doc.Find(stampKey)
+	if !ok {
+		return 0, stampNone
+	}
+	switch v := yamlspan.Resolve(f.Node).(type) {
+	case int64:
+		if v >= 0 && v <= math.MaxInt32 {
+			return int(v), stampOK
+		}
+	case float64:
+		if v >= 0 && v <= math.MaxInt32 {
+			return int(v), stampOK
+		}
+	case string:
+		if n, err := strconv.Atoi(strings.TrimSpace(v)); err == nil && n >= 0 && n <= math.MaxInt32 {
+			return n, stampOK
+		}
+	}
+	return 0, stampBad
+}
+
+// climb runs the steps and writes the stamp.
+func (w *work) climb(l Ladder, o Options) error {
+	before, err := yamlspan.ReadTree(w.in.Config)
+	if err != nil {
+		return ambiguous(w.in.Name, err)
+	}
+	if err := w.doc.Agrees(before); err != nil {
+		return ambiguous(w.in.Name, err)
+	}
+	w.model = before.Clone()
+	for _, s := range l.steps {
+		if s.To > o.To {
+			break
+		}
+		w.step = s
+		switch {
+		case w.plan.From == 0 && !s.LegacyKey:
+			if err := w.skip(s); err != nil {
+				return err
+			}
+		case w.plan.From >= s.To && !s.AnyStamp, s.run == nil:
+		default:
+			if err := s.run(w); err != nil {
+				return w.failed(err)
+			}
+		}
+	}
+	return w.stamp(o.To)
+}
+
+// failed names the step that could not be done. Nothing of the plan is carried out then: a
+// home is never stamped past work that failed (H#119658).
+func (w *work) failed(err error) error {
+	err = ambiguous(w.in.Name, err)
+	if r, ok := err.(*Refusal); ok { //nolint:errorlint // made one line above
+		r.Msg = fmt.Sprintf("step %s: %s", w.step.ID, r.Msg)
+	}
+	return err
+}
+
+// skip finds out what a step would have done to a file without a stamp, and lists it.
+func (w *work) skip(s Step) error {
+	w.plan.Skipped = append(w.plan.Skipped, s.To)
+	if s.run == nil {
+		return nil
+	}
+	probe := &work{in: w.in, doc: w.doc, model: w.model.Clone(), env: w.env, soul: w.soul, step: s, plan: &Plan{}}
+	if err := s.run(probe); err != nil {
+		return nil //nolint:nilerr // a step that does not run cannot fail the plan
+	}
+	for _, c := range probe.plan.Changes {
+		c.Reason = "not applied: no provenance, the file has no version"
+		w.plan.NotApplied = append(w.plan.NotApplied, c)
+	}
+	return nil
+}
+
+// stamp writes the version, if it is not there already.
+func (w *work) stamp(to int) error {
+	from, state := stampOf(w.doc)
+	if state == stampOK && from >= to {
+		return nil
+	}
+	w.step = Step{ID: "stamp"}
+	text := strconv.Itoa(to)
+	var err error
+	if state == stampNone {
+		err = w.add("the file's config version", text, yamlspan.Value{Scalar: text}, stampKey)
+	} else {
+		err = w.set("the file's config version", text, stampKey)
+	}
+	if err != nil {
+		return ambiguous(w.in.Name, err)
+	}
+	return nil
+}
+
+// collect gathers the files that differ. config.yaml comes last: it carries the stamp.
+func (w *work) collect() {
+	add := func(name string, old, now []byte) {
+		if !bytes.Equal(old, now) {
+			w.plan.edits = append(w.plan.edits, fileEdit{name, old, now})
+		}
+	}
+	if w.env != nil {
+		add(FileEnv, w.in.Env, w.env.Bytes())
+	}
+	add(FileSoul, w.in.Soul, w.soul)
+	add(FileConfig, w.in.Config, w.doc.Bytes())
+}
+
+// advise adds a line for the person to act on.
+func (w *work) advise(format string, args ...any) {
+	w.plan.Advice = append(w.plan.Advice, fmt.Sprintf(format, args...))
+}
+
+// shadowed tells which of the keys at hand an administrator decides. Nothing of the user's
+// is stripped for that.
+func (w *work) shadowed() {
+	if w.in.Admin == nil {
+		return
+	}
+	admin, err := yamlspan.Parse(w.in.Admin)
+	if err != nil {
+		w.advise("the administrator's config cannot be read (%v); it is ignored here", err)
+		return
+	}
+	seen := map[string]bool{}
+	look := func(path []string) {
+		name := yamlspan.PathString(path)
+		if _, ok := admin.Find(path...); ok && !seen[name] && path[0] != stampKey {
+			seen[name] = true
+			w.advise("%s is decided by the administrator's config; the value in your file has no effect while that stands", name)
+		}
+	}
+	for _, c := range w.plan.Changes {
+		if c.File == FileConfig {
+			look(c.Path)
+		}
+	}
+	for _, k := range w.plan.Kept {
+		look(k.Path)
+	}
+}

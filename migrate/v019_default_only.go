@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+
+package migrate
+
+func v019() Step {
+	return Step{
+		To: 19, ID: "19-default-only",
+		Title:  "only the version changes",
+		Detail: "Upstream changed only a default with this version, which its loader supplies at read time. Nothing is written but the version.",
+	}
+}
