@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -125,6 +126,9 @@ func (l Ladder) Plan(in Input, o Options) (*Plan, error) {
 	if in.Name == "" {
 		in.Name = FileConfig
 	}
+	if err := l.has(o); err != nil {
+		return nil, err
+	}
 	if o.To == 0 {
 		o.To = l.Latest()
 	}
@@ -147,8 +151,20 @@ func (l Ladder) Plan(in Input, o Options) (*Plan, error) {
 		return nil, err
 	}
 	w.collect()
+	w.settle()
 	w.shadowed()
 	return p, nil
+}
+
+// has refuses versions that no step leads to: stamped into a file, one beyond the latest
+// would hide every step to come.
+func (l Ladder) has(o Options) error {
+	for _, v := range []int{o.To, o.Assume} {
+		if _, ok := l.Step(v); !ok && v != 0 {
+			return fmt.Errorf("version %d: the ladder goes from %d to %d", v, Floor, l.Latest())
+		}
+	}
+	return nil
 }
 
 // open reads the documents.
@@ -198,6 +214,7 @@ func (w *work) start(l Ladder, o Options) error {
 			"update hermes-appliance, or go back with the program that wrote it")
 	default:
 		w.plan.From = from
+		w.plan.To = max(w.plan.To, from) // the stamp never goes back
 	}
 	return nil
 }
@@ -243,7 +260,7 @@ func (w *work) climb(l Ladder, o Options) error {
 	if err := w.doc.Agrees(before); err != nil {
 		return ambiguous(w.in.Name, err)
 	}
-	w.model = before.Clone()
+	w.before, w.model = before, before.Clone()
 	for _, s := range l.steps {
 		if s.To > o.To {
 			break
@@ -323,6 +340,16 @@ func (w *work) collect() {
 	}
 	add(FileSoul, w.in.Soul, w.soul)
 	add(FileConfig, w.in.Config, w.doc.Bytes())
+}
+
+// settle takes values out of Kept that a later step changed after all: what one step took
+// for a choice can be what an earlier version wrote.
+func (w *work) settle() {
+	w.plan.Kept = slices.DeleteFunc(w.plan.Kept, func(k Pin) bool {
+		return slices.ContainsFunc(w.plan.Changes, func(c Change) bool {
+			return c.File == k.File && c.Step > k.Step && slices.Equal(c.Path, k.Path)
+		})
+	})
 }
 
 // advise adds a line for the person to act on.

@@ -30,11 +30,7 @@ func (w *work) prove() error {
 // proveBytes checks that the edits, put into the original, give the new file, and that each
 // of them stays on lines of a planned key, counted by the library.
 func (w *work) proveBytes() error {
-	before, err := yamlspan.ReadTree(w.in.Config)
-	if err != nil {
-		return w.unproven(0, nil, err.Error())
-	}
-	lines := before.Lines()
+	lines := w.before.Lines()
 	var out []byte
 	at := 0
 	for _, e := range w.doc.Edits(len(w.in.Config)) {

@@ -140,7 +140,8 @@ func v012Lift(item *yamlspan.Node, taken map[string]bool, nth int) (l yamlspan.L
 	}
 	l.Key = v012Key(text["name"], address, taken, nth)
 	l.Rename = map[string]string{}
-	for old, name := range map[string]string{key: "api", "model": "default_model", "api_mode": "transport"} {
+	for _, r := range [][2]string{{key, "api"}, {"model", "default_model"}, {"api_mode", "transport"}} {
+		old, name := r[0], r[1]
 		_, has := text[old]
 		if _, blocked := text[name]; has && blocked && old != name {
 			return l, "it has both " + old + " and " + name

@@ -4,6 +4,7 @@ package migrate
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/hermes-appliance/hermes-appliance/migrate/yamlspan"
 )
@@ -31,7 +32,15 @@ func v021() Step {
 				return err
 			}
 			disabled, _ := w.get("plugins", "disabled").list()
-			names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(disabled, n) })
+			off := map[string]bool{}
+			for _, n := range disabled {
+				off[strings.TrimSpace(n)] = true
+			}
+			names = slices.DeleteFunc(slices.Clone(names), func(n string) bool {
+				seen := off[n] // switched off, or a second plugin of the same name
+				off[n] = true
+				return seen
+			})
 			if len(names) == 0 || !w.sectionFree([]string{"plugins"}, "the list of plugins") {
 				return nil
 			}

@@ -3,6 +3,7 @@
 package migrate
 
 import (
+	"math"
 	"strconv"
 	"strings"
 )
@@ -41,6 +42,9 @@ func v033Int(v value) (int64, bool) {
 	case int64:
 		return x, v.ok
 	case float64:
+		if math.Abs(x) > math.MaxInt32 || math.IsNaN(x) {
+			return 0, false // no limit that anyone could mean, and undefined as a whole number
+		}
 		return int64(x), v.ok
 	case bool:
 		if x {

@@ -17,8 +17,11 @@ type work struct {
 	in    Input
 	doc   *yamlspan.Doc
 	model *yamlspan.Tree
-	env   *dotenv.File // nil = no file, or none to look at
-	soul  []byte       // nil = no file
+
+	before *yamlspan.Tree // the library's reading of the original; nil = no content
+
+	env  *dotenv.File // nil = no file, or none to look at
+	soul []byte       // nil = no file
 
 	touched [][]string // paths whose lines may differ
 	step    Step
@@ -73,14 +76,18 @@ func (v value) keys() []string {
 	return out
 }
 
-// list returns the items of a list as text, as upstream's str() of each would look to a
-// comparison with a name; ok is false for anything but a list.
+// list returns the items of a list as text; an item that is no scalar is "", which no name
+// equals. ok is false for anything but a list.
 func (v value) list() (items []string, ok bool) {
 	if !v.ok || v.node.Kind != yamlspan.Sequence {
 		return nil, false
 	}
 	for _, it := range v.node.Items {
-		items = append(items, it.Value)
+		text := ""
+		if it.Kind == yamlspan.Scalar {
+			text = it.Value
+		}
+		items = append(items, text)
 	}
 	return items, true
 }
@@ -109,13 +116,33 @@ func clip(s string) string {
 }
 
 // lifted is the text of a scalar as the file has it, so that it keeps its type and quotes
-// where it goes.
+// where it goes. Text that would mean something else between brackets, where it may go, is
+// quoted: ${VAR} ends a bracketed value at its brace.
 func (w *work) lifted(v value) string {
-	text := string(w.doc.Bytes()[v.node.Body:v.node.End])
-	if text != "" && v.node.Tag == "" && !strings.ContainsAny(text, "\r\n") && v.node.Style != yamlspan.Literal && v.node.Style != yamlspan.Folded {
+	n := v.node
+	switch v.v.(type) {
+	case string:
+	case nil:
+		return "null"
+	case *yamlspan.Node:
+		return n.Tag + " " + yamlspan.Quote(n.Value) // a tag of somebody's own
+	default:
+		return n.Value
+	}
+	text := string(w.doc.Bytes()[n.Body:n.End])
+	asIs := text != "" && n.Tag == "" && !strings.ContainsAny(text, "\r\n")
+	switch n.Style {
+	case yamlspan.Plain:
+		asIs = asIs && !strings.ContainsAny(text, ",[]{}?#")
+	case yamlspan.SingleQuoted:
+		asIs = asIs && !strings.ContainsAny(n.Value, `'"\`)
+	case yamlspan.Literal, yamlspan.Folded:
+		asIs = false
+	}
+	if asIs {
 		return text
 	}
-	return yamlspan.Quote(v.node.Value)
+	return yamlspan.Quote(n.Value)
 }
 
 // sectionFree reports whether a key can be put below path: every part of it that exists is
@@ -202,6 +229,10 @@ func (w *work) put(reason, text string, path ...string) error {
 // dropItems removes the items of a list that match.
 func (w *work) dropItems(reason string, match func(string) bool, path ...string) error {
 	old := w.get(path...)
+	items, _ := old.list()
+	if !slices.ContainsFunc(items, match) {
+		return nil // a list behind an alias is no obstacle while nothing of it goes
+	}
 	doc, n, err := w.doc.RemoveItems(path, match)
 	if err != nil || n == 0 {
 		return err
@@ -210,7 +241,6 @@ func (w *work) dropItems(reason string, match func(string) bool, path ...string)
 	list.Values = slices.DeleteFunc(list.Values, func(t *yamlspan.Tree) bool {
 		return t.Kind == yamlspan.Scalar && match(t.Text())
 	})
-	items, _ := old.list()
 	gone := slices.DeleteFunc(items, func(s string) bool { return !match(s) })
 	w.done(doc, Change{Action: Removed, Path: path, Old: strings.Join(gone, ", "), Line: old.line, Reason: reason})
 	return nil

@@ -213,6 +213,9 @@ func (s *scanner) collection() (*Node, error) {
 			s.pos++
 		case closing:
 		default:
+			if s.eof() {
+				return nil, s.errorf(n.open, "this bracket is never closed")
+			}
 			return nil, s.errorf(s.pos, "expected ',' or a closing bracket")
 		}
 	}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+
+package repotest
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/hermes-appliance/hermes-appliance"
+
+// pkg is what go list tells of a package.
+type pkg struct {
+	ImportPath   string
+	Dir          string
+	Module       *struct{ Path string }
+	Standard     bool
+	GoFiles      []string
+	Imports      []string
+	Deps         []string
+	TestImports  []string
+	XTestImports []string
+}
+
+// own reports whether p is part of this repository, and its path below the module.
+func (p pkg) own() (rel string, ok bool) {
+	if p.ImportPath == module {
+		return ".", true
+	}
+	rel, ok = strings.CutPrefix(p.ImportPath, module+"/")
+	return rel, ok
+}
+
+// load lists every package of the repository and all they depend on.
+func load(t *testing.T) []pkg {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Dir,Module,Standard,GoFiles,Imports,Deps,TestImports,XTestImports", module+"/...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var pkgs []pkg
+	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
+		var p pkg
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		pkgs = append(pkgs, p)
+	}
+	return pkgs
+}
+
+// layer returns the layer of a package of ours; unknown packages have none.
+func layer(rel string) (int, bool) {
+	switch {
+	case strings.HasPrefix(rel, "cmd/"):
+		return 6, true
+	case rel == "internal/cli":
+		return 5, true
+	case rel == "appliance", rel == "installer":
+		return 4, true
+	case rel == "appliance/gateway", rel == "appliance/control", rel == "appliance/web", strings.HasPrefix(rel, "appliance/platform/"):
+		return 3, true
+	case rel == "appliance/home", rel == "appliance/dotenv", rel == "migrate/yamlspan":
+		return 1, true
+	case rel == "migrate", rel == "service", rel == "images", rel == "images/smoke", strings.HasPrefix(rel, "appliance/"):
+		return 2, true
+	case rel == "internal/exitcode", rel == "internal/buildinfo", rel == "internal/atomicfile":
+		return 0, true
+	case rel == "internal/testkit", rel == "internal/repotest":
+		return -1, true // tests only; nothing imports them
+	}
+	return 0, false
+}
+
+// sideways are the imports allowed inside layer 2, each with its reason.
+func sideways() map[[2]string]string {
+	return map[[2]string]string{
+		{"images/smoke", "images"}: "smoke proves what images built",
+	}
+}
+
+// sameLayer are the imports allowed inside the other layers.
+func sameLayer() map[[2]string]string {
+	return map[[2]string]string{}
+}
+
+func TestLayers(t *testing.T) {
+	t.Parallel()
+	for _, p := range load(t) {
+		from, ok := p.own()
+		if !ok {
+			continue
+		}
+		lf, ok := layer(from)
+		if !ok {
+			t.Errorf("%s has no layer: put it where the architecture says, and into this test", from)
+			continue
+		}
+		for _, imp := range p.Imports {
+			to, ok := pkg{ImportPath: imp}.own()
+			if !ok || lf < 0 {
+				continue
+			}
+			lt, _ := layer(to)
+			_, side := sideways()[[2]string{from, to}]
+			_, same := sameLayer()[[2]string{from, to}]
+			switch {
+			case lt < 0:
+				t.Errorf("%s imports %s: test code does not belong into the program", from, to)
+			case lt > lf:
+				t.Errorf("%s (layer %d) imports %s (layer %d): a package imports lower layers only", from, lf, to, lt)
+			case lt == lf && !side && !same:
+				t.Errorf("%s imports %s of its own layer %d: name the edge and its reason in this test, or move code down", from, to, lf)
+			}
+		}
+	}
+}
+
+// ban forbids packages to depend, directly or not, on others.
+type ban struct {
+	from, what func(string) bool
+	reason     string
+}
+
+func under(prefixes ...string) func(string) bool {
+	return func(p string) bool {
+		return slices.ContainsFunc(prefixes, func(x string) bool { return p == x || strings.HasPrefix(p, x+"/") })
+	}
+}
+
+func bans() []ban {
+	return []ban{
+		{under("migrate"), under(module+"/appliance/config", module+"/images", module+"/service", "github.com/knadh/koanf"), "migrate runs on files the loader rejects, and its steps are frozen"},
+		{under("appliance"), under(module+"/migrate", module+"/installer"), "the runtime never changes the home's schema or the host"},
+		{under("service"), under(module + "/appliance"), "a service is described by a Spec; it knows no Hermes config"},
+		{under("internal/exitcode", "internal/buildinfo", "internal/atomicfile"), func(p string) bool {
+			return !strings.HasPrefix(p, "golang.org/x/sys") && !strings.HasPrefix(p, module)
+		}, "layer 0 stands on the standard library and golang.org/x/sys"},
+	}
+}
+
+func TestBans(t *testing.T) {
+	t.Parallel()
+	pkgs := load(t)
+	standard := map[string]bool{}
+	for _, p := range pkgs {
+		standard[p.ImportPath] = p.Standard
+	}
+	for _, p := range pkgs {
+		from, ok := p.own()
+		if !ok {
+			continue
+		}
+		for _, b := range bans() {
+			if !b.from(from) {
+				continue
+			}
+			for _, dep := range p.Deps {
+				if !standard[dep] && b.what(dep) {
+					t.Errorf("%s depends on %s: %s", from, dep, b.reason)
+				}
+			}
+		}
+	}
+}
+
+// owners says which packages alone may import a module, and why.
+func owners() map[string][]string {
+	return map[string][]string{
+		"github.com/spf13/cobra":             {"internal/cli"},
+		"github.com/spf13/pflag":             {"internal/cli"},
+		"go.yaml.in/yaml/v3":                 {"migrate/yamlspan"},
+		"github.com/aymanbagabas/go-udiff":   {"migrate"},
+		"github.com/gofrs/flock":             {"appliance/home"},
+		"github.com/google/go-cmp/cmp":       {"internal/testkit"},
+		"github.com/rogpeppe/go-internal":    {},
+		"github.com/stretchr/testify/assert": {},
+	}
+}
+
+func TestModuleOwners(t *testing.T) {
+	t.Parallel()
+	for _, p := range load(t) {
+		from, ok := p.own()
+		if !ok {
+			continue
+		}
+		for _, imp := range p.Imports {
+			for mod, allowed := range owners() {
+				if (imp == mod || strings.HasPrefix(imp, mod+"/")) && !slices.Contains(allowed, from) {
+					t.Errorf("%s imports %s; only %v may: one importer keeps a module replaceable", from, imp, allowed)
+				}
+			}
+		}
+	}
+}
+
+func TestNoEmptyRooms(t *testing.T) {
+	t.Parallel()
+	for _, p := range load(t) {
+		if rel, ok := p.own(); ok && len(p.GoFiles) == 0 && path.Base(rel) != "repotest" {
+			t.Errorf("%s has no code: packages appear when they have work to do", rel)
+		}
+	}
+}
