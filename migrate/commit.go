@@ -5,7 +5,7 @@ package migrate
 import (
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
@@ -21,14 +21,17 @@ type commit struct {
 	from, to int
 	edits    []fileEdit // config.yaml last
 	states   map[string]atomicfile.State
-	manifest string // rollback: the one to mark; "" = a new one
+	manifest string // rollback: the file name of the one to mark; "" = a new one
 
-	staged []*atomicfile.Staged
-	j      journal
+	staged  []*atomicfile.Staged
+	j       journal
+	reached int  // how many files may have been written
+	stands  bool // all of them were
 }
 
 // run carries the commit out and returns the path of the manifest. After an error the files
-// are what they were, unless the error says that the next run settles it.
+// are what they were, unless the commit stands or the error says that the next run settles
+// it.
 func (c *commit) run() (string, error) {
 	if err := c.stage(); err != nil {
 		return "", errors.Join(err, c.discard())
@@ -38,22 +41,24 @@ func (c *commit) run() (string, error) {
 	}
 	err := c.backup()
 	if err == nil {
-		err = c.unchanged()
-	}
-	if err == nil {
 		err = c.swap()
 	}
 	if err != nil {
-		_, uerr := c.m.undo(c.h, &c.j)
+		foreign, uerr := c.m.undo(c.h, &c.j, c.reached)
+		for _, f := range foreign {
+			err = fmt.Errorf("%w; %s", err, f)
+		}
 		if uerr != nil {
 			uerr = fmt.Errorf("not undone yet, the next run of migrate does it: %w", uerr)
 		}
 		return "", errors.Join(err, uerr)
 	}
+	c.stands = true
 	if err := c.m.finish(c.h, &c.j); err != nil {
-		return c.j.Manifest, fmt.Errorf("the files are in place, but not the record of their backup; run migrate again to finish: %w", err)
+		err = fmt.Errorf("the files are in place, but not the record of their backup; run migrate again to finish: %w", err)
+		return c.j.manifest(c.h), err
 	}
-	return c.j.Manifest, nil
+	return c.j.manifest(c.h), nil
 }
 
 // stage writes every new file beside the old one. A home that cannot be written fails here,
@@ -62,13 +67,16 @@ func (c *commit) stage() error {
 	now := c.m.Now()
 	c.j = journal{Version: formatVersion, Kind: c.kind, From: c.from, To: c.to, Time: now, Manifest: c.manifest}
 	mark := fmt.Sprintf("%s-%d-%d.%s", c.kind, c.from, c.to, now.UTC().Format("20060102-150405"))
-	mark = c.freeMark(mark)
+	mark, err := c.freeMark(mark)
+	if err != nil {
+		return err
+	}
 	if c.j.Manifest == "" {
-		c.j.Manifest = filepath.Join(c.h.Backups(), "manifest."+mark+".json")
+		c.j.Manifest = "manifest." + mark + ".json"
 	}
 	for _, e := range c.edits {
 		st := c.states[e.name]
-		temp := "." + filepath.Base(st.Path) + ".migrate-new"
+		temp := tempName(c.h, st.Path, tempNew)
 		if err := c.m.clearTemp(filepath.Join(filepath.Dir(st.Path), temp)); err != nil {
 			return err
 		}
@@ -78,7 +86,7 @@ func (c *commit) stage() error {
 		}
 		c.staged = append(c.staged, s)
 		c.j.Files = append(c.j.Files, journalFile{
-			Name: e.name, Target: s.Target, Temp: s.Temp, Backup: filepath.Join(c.h.Backups(), e.name+"."+mark),
+			Name: e.name, Temp: temp, Backup: e.name + "." + mark,
 			Before: st.SHA256, After: atomicfile.Hash(e.new), InPlace: s.InPlace != "",
 		})
 	}
@@ -86,15 +94,15 @@ func (c *commit) stage() error {
 }
 
 // freeMark makes a mark that no backup has yet.
-func (c *commit) freeMark(mark string) string {
+func (c *commit) freeMark(mark string) (string, error) {
 	for n := 1; ; n++ {
 		try := mark
 		if n > 1 {
 			try = fmt.Sprintf("%s.%d", mark, n)
 		}
-		taken, err := filepath.Glob(filepath.Join(c.h.Backups(), "*."+try+"*"))
+		taken, err := filepath.Glob(filepath.Join(globEscape(c.h.Backups()), "*."+try+"*"))
 		if err != nil || len(taken) == 0 {
-			return try
+			return try, err
 		}
 	}
 }
@@ -109,24 +117,28 @@ func (c *commit) discard() error {
 
 // backup writes the old contents to backups/config.
 func (c *commit) backup() error {
-	if err := c.m.Files.Mkdir(filepath.Dir(c.h.Backups()), 0o700); err != nil {
-		return err
-	}
-	if err := c.m.Files.Mkdir(c.h.Backups(), 0o700); err != nil {
+	if err := c.m.mkBackups(c.h); err != nil {
 		return err
 	}
 	for i, f := range c.j.Files {
-		temp := "." + filepath.Base(f.Backup) + ".new"
-		if err := c.m.Files.Write(f.Backup, c.edits[i].old, atomicfile.Options{Temp: temp}); err != nil {
+		path := f.backup(c.h)
+		if err := c.m.Files.Write(path, c.edits[i].old, atomicfile.Options{Temp: filepath.Base(besides(path))}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// unchanged checks that no one wrote the files since they were read.
-func (c *commit) unchanged() error {
-	for _, e := range c.edits {
+func (m Migrator) mkBackups(h home.Home) error {
+	if err := m.Files.Mkdir(filepath.Dir(h.Backups()), 0o700); err != nil {
+		return err
+	}
+	return m.Files.Mkdir(h.Backups(), 0o700)
+}
+
+// unchanged checks that no one wrote the files from the i-th on since they were read.
+func (c *commit) unchanged(i int) error {
+	for _, e := range c.edits[i:] {
 		changed, err := c.states[e.name].Changed()
 		if err != nil {
 			return err
@@ -138,18 +150,18 @@ func (c *commit) unchanged() error {
 	return nil
 }
 
-// swap puts the files in place, config.yaml last.
+// swap puts the files in place, config.yaml last. It looks at the files once more before
+// each of them: what comes before takes as long as a disk takes to flush.
 func (c *commit) swap() error {
 	for i, s := range c.staged {
+		if err := c.unchanged(i); err != nil {
+			return err
+		}
+		c.reached = i + 1
 		err := s.Commit()
 		if errors.Is(err, atomicfile.ErrInPlace) {
-			if !c.j.Files[i].InPlace {
-				c.j.Files[i].InPlace = true
-				if err := c.m.writeJSON(journalPath(c.h), c.j); err != nil {
-					return err
-				}
-			}
-			err = s.CommitInPlace()
+			c.reached = i
+			err = c.overwrite(i)
 		}
 		if err != nil {
 			return err
@@ -158,120 +170,134 @@ func (c *commit) swap() error {
 	return nil
 }
 
+// overwrite puts a file in place that cannot be replaced. The journal says so first. The
+// staged file stays until the commit is done: together with the backup it tells a file that
+// is half old, half new from one that somebody else wrote.
+func (c *commit) overwrite(i int) error {
+	if !c.j.Files[i].InPlace {
+		c.j.Files[i].InPlace = true
+		if err := c.m.writeJSON(journalPath(c.h), c.j); err != nil {
+			return err
+		}
+	}
+	if err := c.m.Files.SyncDir(filepath.Dir(c.staged[i].Temp)); err != nil {
+		return err
+	}
+	if err := c.unchanged(i); err != nil {
+		return err
+	}
+	c.reached = i + 1
+	return c.staged[i].CommitInPlace()
+}
+
 // finish records a commit that stands: the manifest, then the end of the journal.
 func (m Migrator) finish(h home.Home, j *journal) error {
-	var err error
-	if j.Kind == kindRollback {
+	err := m.mkBackups(h)
+	if err == nil && j.Kind == kindRollback {
 		err = m.markRolledBack(h, j)
-	} else {
+	} else if err == nil {
 		err = m.writeManifest(h, j)
 	}
 	if err != nil {
 		return err
 	}
-	for _, f := range j.Files {
-		if err := m.clearTemp(f.Temp); err != nil {
-			return err
-		}
+	if err := m.clearStaged(h, j); err != nil {
+		return err
 	}
 	return m.Files.Remove(journalPath(h))
 }
 
-// undo brings every file of a commit back to what it was, and removes what the commit made.
-// A file that someone else has written since is left alone and named.
-func (m Migrator) undo(h home.Home, j *journal) (foreign []string, err error) {
-	for i := len(j.Files) - 1; i >= 0; i-- {
+// clearStaged removes everything that a commit stages.
+func (m Migrator) clearStaged(h home.Home, j *journal) error {
+	paths := []string{besides(j.manifest(h))}
+	for _, f := range j.Files {
+		paths = append(paths, besides(f.backup(h)))
+		target, err := atomicfile.Resolve(pathOf(h, f.Name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a link that leads nowhere now
+		}
+		if err != nil {
+			return err
+		}
+		dir := filepath.Dir(target)
+		paths = append(paths, filepath.Join(dir, f.Temp), filepath.Join(dir, tempName(h, target, tempOld)))
+	}
+	for _, p := range paths {
+		if err := m.clearTemp(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// undo brings the first files of a commit, as many as it reached, back to what they were,
+// and removes what the commit made. A file that someone else has written since is left
+// alone, named, and keeps its backup.
+func (m Migrator) undo(h home.Home, j *journal, reached int) (foreign []string, err error) {
+	keep := map[string]bool{}
+	for i := reached - 1; i >= 0; i-- {
 		f := j.Files[i]
-		data, st, err := atomicfile.Read(f.Target)
+		data, st, err := atomicfile.Read(pathOf(h, f.Name))
 		if err != nil {
 			return foreign, err
 		}
 		switch {
 		case st.Exists && st.SHA256 == f.Before:
 			continue
-		case !st.Exists || !m.ours(f, data, st):
-			foreign = append(foreign, f.Target)
+		case !st.Exists || !m.ours(h, f, st.Path, data):
+			keep[f.Name] = true
+			foreign = append(foreign, f.foreign(h))
 			continue
 		}
-		if err := m.restore(f); err != nil {
+		if err := m.restore(h, f, st.Path); err != nil {
 			return foreign, err
 		}
 	}
+	if err := m.clearStaged(h, j); err != nil {
+		return foreign, err
+	}
 	for _, f := range j.Files {
-		if err := m.clearTemp(f.Temp); err != nil {
-			return foreign, err
+		if keep[f.Name] {
+			continue
 		}
-		if len(foreign) > 0 {
-			continue // keep the backups: one of them may be wanted
-		}
-		if err := m.clearBackup(f.Backup); err != nil {
+		if err := m.clearTemp(f.backup(h)); err != nil {
 			return foreign, err
 		}
 	}
 	return foreign, m.Files.Remove(journalPath(h))
 }
 
-// clearBackup removes a backup and what its writing may have left.
-func (m Migrator) clearBackup(path string) error {
-	if err := m.clearTemp(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")); err != nil {
-		return err
-	}
-	return m.clearTemp(path)
-}
-
 // ours reports whether a file's content is what this commit put there, whole or in part.
-func (m Migrator) ours(f journalFile, data []byte, st atomicfile.State) bool {
-	if st.SHA256 == f.After {
+func (m Migrator) ours(h home.Home, f journalFile, target string, data []byte) bool {
+	if atomicfile.Hash(data) == f.After {
 		return true
 	}
 	if !f.InPlace {
 		return false
 	}
-	before, b, err := atomicfile.Read(f.Backup)
-	after, a, aerr := atomicfile.Read(f.Temp)
-	return err == nil && aerr == nil && b.Exists && a.Exists && atomicfile.Torn(data, before, after)
+	before, b, err := atomicfile.Read(f.backup(h))
+	after, a, aerr := atomicfile.Read(filepath.Join(filepath.Dir(target), f.Temp))
+	return err == nil && aerr == nil && b.SHA256 == f.Before && a.SHA256 == f.After && atomicfile.Torn(data, before, after)
 }
 
 // restore writes a file's backup back.
-func (m Migrator) restore(f journalFile) error {
-	data, st, err := atomicfile.Read(f.Backup)
+func (m Migrator) restore(h home.Home, f journalFile, target string) error {
+	data, st, err := atomicfile.Read(f.backup(h))
 	if err != nil {
 		return err
 	}
 	if !st.Exists || st.SHA256 != f.Before {
-		return fmt.Errorf("%s: the backup is missing or damaged; %s stays as it is", f.Backup, f.Target)
+		return &Refusal{
+			Kind: ErrAmbiguous, File: f.backup(h), Msg: fmt.Sprintf("the backup is missing or damaged; %s stays half migrated", target),
+			Fix: "put the old content of that file back by hand, or keep it as it is, and remove " + journalPath(h),
+		}
 	}
 	if f.InPlace {
-		return m.Files.Overwrite(f.Target, data)
+		return m.Files.Overwrite(target, data)
 	}
-	temp := "." + filepath.Base(f.Target) + ".migrate-old"
-	if err := m.clearTemp(filepath.Join(filepath.Dir(f.Target), temp)); err != nil {
+	temp := tempName(h, target, tempOld)
+	if err := m.clearTemp(filepath.Join(filepath.Dir(target), temp)); err != nil {
 		return err
 	}
-	return m.Files.Write(f.Target, data, atomicfile.Options{Temp: temp})
-}
-
-// recover settles a commit that was interrupted and says what it did; "" = there was none.
-func (m Migrator) recover(h home.Home) (string, error) {
-	if err := m.clearTemp(filepath.Join(h.State(), "."+filepath.Base(journalPath(h))+".new")); err != nil {
-		return "", err
-	}
-	j, err := readJournal(h)
-	if err != nil || j == nil {
-		return "", err
-	}
-	last := j.Files[len(j.Files)-1]
-	_, st, err := atomicfile.Read(last.Target)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", err
-	}
-	if st.Exists && st.SHA256 == last.After {
-		return fmt.Sprintf("an interrupted run (%s) was finished", j.what()), m.finish(h, j)
-	}
-	foreign, err := m.undo(h, j)
-	said := fmt.Sprintf("an interrupted run (%s) was undone", j.what())
-	for _, f := range foreign {
-		said += fmt.Sprintf("; %s was written by someone else meanwhile and stays as it is", f)
-	}
-	return said, err
+	return m.Files.Write(target, data, atomicfile.Options{Temp: temp})
 }

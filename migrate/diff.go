@@ -21,19 +21,25 @@ const contextLines = 3
 func (p *Plan) Diff() (string, error) {
 	var b strings.Builder
 	for _, e := range p.edits {
-		before, after := string(e.old), string(e.new)
+		before, after := unixLines(e.old), unixLines(e.new)
 		d, err := udiff.ToUnifiedDiff("a/"+e.name, "b/"+e.name, before, udiff.Lines(before, after), contextLines)
 		if err != nil {
 			return "", err
 		}
 		fmt.Fprintf(&b, "--- %s\n+++ %s\n", d.From, d.To)
-		oldLines, newLines := p.masked(e.name, e.old), p.masked(e.name, e.new)
+		oldLines, newLines := p.masked(e.name, before), p.masked(e.name, after)
 		shift := 0 // lines the new file has more than the old one so far
 		for _, h := range d.Hunks {
 			shift += writeHunk(&b, h, shift, oldLines, newLines)
 		}
 	}
 	return b.String(), nil
+}
+
+// unixLines gives every line a line feed, so that lines are counted as the readers of the
+// files count them, which also take a lone carriage return for a break.
+func unixLines(b []byte) string {
+	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(b))
 }
 
 // writeHunk prints a hunk with the masked text of its lines, and returns how many lines it
@@ -55,8 +61,16 @@ func writeHunk(b *strings.Builder, h *udiff.Hunk, shift int, oldLines, newLines 
 			from, to, gone, come = from+1, to+1, gone+1, come+1
 		}
 	}
-	fmt.Fprintf(b, "@@ -%d,%d +%d,%d @@\n%s", h.FromLine, gone, h.FromLine+shift, come, body.String())
+	fmt.Fprintf(b, "@@ -%s +%s @@\n%s", lineRange(h.FromLine, gone), lineRange(h.FromLine+shift, come), body.String())
 	return come - gone
+}
+
+// lineRange is one half of a hunk's header. A range without lines names the line before it.
+func lineRange(from, n int) string {
+	if n == 0 {
+		from--
+	}
+	return fmt.Sprintf("%d,%d", from, n)
 }
 
 func lineAt(lines []string, n int) string {
@@ -67,16 +81,24 @@ func lineAt(lines []string, n int) string {
 }
 
 // masked returns a file's lines as a diff may show them.
-func (p *Plan) masked(name string, src []byte) []string {
+func (p *Plan) masked(name, src string) []string {
 	switch name {
 	case FileConfig:
-		if doc, err := yamlspan.Parse(src); err == nil {
+		if doc, err := yamlspan.Parse([]byte(src)); err == nil {
 			return doc.Masked(p.shown)
 		}
 	case FileEnv:
 		return maskEnv(src, p.changed(FileEnv))
+	case FileSoul:
+		var headings []string
+		for _, c := range p.Changes {
+			if c.File == FileSoul {
+				headings = append(headings, c.Path...)
+			}
+		}
+		return maskAll(src, headings)
 	}
-	return maskAll(src, p.changed(name))
+	return maskAll(src, nil)
 }
 
 // changed returns the paths that the plan changes in a file and whose values it names.
@@ -96,9 +118,9 @@ func (p *Plan) shown(path []string) bool {
 }
 
 // maskEnv shows keys, and the values of the keys given.
-func maskEnv(src []byte, shown [][]string) []string {
+func maskEnv(src string, shown [][]string) []string {
 	out := maskAll(src, nil)
-	f, err := dotenv.Parse(src)
+	f, err := dotenv.Parse([]byte(src))
 	if err != nil {
 		return out
 	}
@@ -115,13 +137,12 @@ func maskEnv(src []byte, shown [][]string) []string {
 	return out
 }
 
-// maskAll hides every line that has text, except those that consist of a shown name.
-func maskAll(src []byte, shown [][]string) []string {
+// maskAll hides every line that has text, except headings that consist of a shown name.
+func maskAll(src string, shown []string) []string {
 	var out []string
-	for line := range strings.Lines(string(src)) {
+	for line := range strings.Lines(src) {
 		text := strings.TrimSpace(line)
-		name := strings.TrimLeft(text, "# ")
-		if text != "" && !slices.ContainsFunc(shown, func(c []string) bool { return len(c) > 0 && c[0] == name }) {
+		if text != "" && !slices.Contains(shown, strings.TrimLeft(text, "# ")) {
 			text = "***"
 		}
 		out = append(out, text)

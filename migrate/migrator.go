@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
@@ -45,31 +46,44 @@ func (m Migrator) Preview(h home.Home, o Options) (Result, error) {
 
 func (m Migrator) preview(h home.Home, o Options) (Result, snapshot, error) {
 	r := Result{Home: h}
-	switch j, err := readJournal(h); {
-	case err != nil:
+	var err error
+	if r.Recovered, err = unsettled(h); err != nil {
 		return r, snapshot{}, err
-	case j != nil:
-		r.Recovered = fmt.Sprintf("a run that was interrupted (%s) is finished or undone first", j.what())
 	}
 	s, err := m.read(h)
 	if err != nil {
 		return r, s, err
 	}
 	r.Plan, err = m.Ladder.Plan(s.in, o)
+	if err == nil && r.Plan.Pending() {
+		r.Plan.Advice = append(r.Plan.Advice, s.notes...)
+	}
 	return r, s, err
 }
 
+// unsettled says what must be done about an interrupted run; "" = there is none.
+func unsettled(h home.Home) (string, error) {
+	j, err := readJournal(h)
+	if err != nil || j == nil {
+		return "", err
+	}
+	return fmt.Sprintf("a run that was interrupted (%s) is finished or undone first", j.what()), nil
+}
+
 // Apply plans a home and carries the plan out. A home with nothing to do is not written to
-// at all. An interrupted earlier run is settled first.
+// at all. An interrupted earlier run is settled first, unless the home is managed by now.
 func (m Migrator) Apply(ctx context.Context, h home.Home, o Options) (r Result, err error) {
 	r, _, err = m.preview(h, o)
-	if interrupted := r.Recovered != ""; !interrupted {
-		if err != nil || !r.Plan.Pending() {
-			return r, err
-		}
-		if err := m.writable(h, r.Plan); err != nil {
-			return r, err
-		}
+	switch {
+	case r.Recovered != "":
+		err = m.unmanaged(h, r.Plan)
+	case err == nil && r.Plan.Pending():
+		err = m.writable(h, r.Plan)
+	case err == nil && (len(leftovers(h)) == 0 || m.writable(h, r.Plan) != nil):
+		return r, nil
+	}
+	if err != nil {
+		return r, err
 	}
 	release, err := m.lock(ctx, h)
 	if err != nil {
@@ -90,7 +104,7 @@ func (m Migrator) Apply(ctx context.Context, h home.Home, o Options) (r Result, 
 	}
 	c := &commit{m: m, h: h, kind: kindMigrate, from: r.Plan.From, to: r.Plan.To, edits: r.Plan.edits, states: s.states}
 	r.Backup, err = c.run()
-	r.Applied = err == nil
+	r.Applied = c.stands
 	return r, err
 }
 
@@ -99,8 +113,11 @@ func (m Migrator) lock(ctx context.Context, h home.Home) (func() error, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.LockWait)
 	defer cancel()
 	release, err := h.Lock(ctx)
-	if errors.Is(err, fs.ErrPermission) {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
 		return nil, &Refusal{Kind: ErrManaged, File: h.Dir, Msg: "this user cannot write the home", Fix: "run as the user who owns it"}
+	case errors.Is(err, syscall.EROFS):
+		return nil, &Refusal{Kind: ErrManaged, File: h.Dir, Msg: "is on a read-only file system", Fix: "remount it, then run again"}
 	}
 	return release, err
 }
@@ -108,37 +125,59 @@ func (m Migrator) lock(ctx context.Context, h home.Home) (func() error, error) {
 // writable refuses homes that others manage and files that cannot be replaced. It names the
 // place where the plan's changes must be made instead.
 func (m Migrator) writable(h home.Home, p *Plan) error {
-	manager, err := h.Manager(m.Getenv)
-	if err != nil {
+	if err := m.unmanaged(h, p); err != nil {
 		return err
 	}
-	if manager != "" {
-		return &Refusal{
-			Kind: ErrManaged, File: h.Config(), Msg: "is managed by " + manager,
-			Fix: "make these changes in its configuration: " + nixOptions(p),
-		}
-	}
 	for _, e := range p.edits {
-		path := pathOf(h, e.name)
-		owner, err := home.FileOwner(path)
-		if err != nil {
+		if err := m.replaceable(h, e.name, p); err != nil {
 			return err
 		}
-		if owner == "" {
-			continue
-		}
-		fix := "make it writable (chmod u+w, or remount), then run again"
-		switch owner {
-		case "nix store":
-			fix = "make these changes where the file is generated: " + nixOptions(p)
-		case "dangling link":
-			fix = "make its target, or remove the link"
-		case "immutable file":
-			fix = "chattr -i the file, then run again"
-		}
-		return &Refusal{Kind: ErrManaged, File: path, Msg: "cannot be replaced: " + owner, Fix: fix}
 	}
-	return nil
+	why, err := home.DirOwner(h.Dir) // for the lock and the backups, wherever links lead the files
+	if err != nil || why == "" {
+		return err
+	}
+	return &Refusal{Kind: ErrManaged, File: h.Dir, Msg: "cannot be written: " + why, Fix: "make it writable (chmod u+w, or remount), then run again"}
+}
+
+// unmanaged refuses a home that others manage. p may be nil.
+func (m Migrator) unmanaged(h home.Home, p *Plan) error {
+	manager, err := h.Manager(m.Getenv)
+	if err != nil || manager == "" {
+		return err
+	}
+	return &Refusal{Kind: ErrManaged, File: h.Config(), Msg: "is managed by " + manager, Fix: elsewhere(p, "in its configuration")}
+}
+
+// elsewhere tells to make a plan's changes in another place. p may be nil.
+func elsewhere(p *Plan, place string) string {
+	if p == nil || len(p.Changes) == 0 {
+		return "make the changes " + place
+	}
+	return "make these changes " + place + ": " + nixOptions(p)
+}
+
+// replaceable refuses a file that cannot be written. p may be nil.
+func (m Migrator) replaceable(h home.Home, name string, p *Plan) error {
+	path := pathOf(h, name)
+	owner, err := home.FileOwner(path)
+	if err != nil || owner == "" {
+		return err
+	}
+	fix := "make it writable (chmod u+w, or remount), then run again"
+	switch owner {
+	case "nix store":
+		fix = elsewhere(p, "where the file is generated")
+	case "dangling link":
+		fix = "make its target, or remove the link"
+	case "immutable file", "immutable directory":
+		fix = "chattr -i -a what it names, then run again"
+	case "another user's link":
+		fix = "run as the user who owns the home, or let that user own the file"
+	case "no regular file":
+		fix = "put a file there"
+	}
+	return &Refusal{Kind: ErrManaged, File: path, Msg: "cannot be replaced: " + owner, Fix: fix}
 }
 
 func pathOf(h home.Home, name string) string {

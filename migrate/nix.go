@@ -9,19 +9,19 @@ import (
 )
 
 // nixOptions names the options of upstream's NixOS and home-manager modules that hold the
-// keys a plan changes.
+// keys a plan changes, or the whole file where it names no key.
 func nixOptions(p *Plan) string {
 	var out []string
 	seen := map[string]bool{}
 	for _, c := range p.Changes {
-		name := ""
-		switch {
-		case c.File == FileConfig:
-			name = "services.hermes-agent.settings." + yamlspan.PathString(c.Path)
-		case c.File == FileEnv:
-			name = "services.hermes-agent.environment." + c.Path[0]
+		name := "services.hermes-agent."
+		switch c.File {
+		case FileConfig:
+			name += strings.TrimSuffix("settings."+yamlspan.PathString(c.Path), ".")
+		case FileEnv:
+			name += strings.TrimSuffix("environment."+strings.Join(c.Path, "."), ".")
 		default:
-			name = "services.hermes-agent.documents." + yamlspan.PathString([]string{c.File})
+			name += "documents." + yamlspan.PathString([]string{c.File})
 		}
 		if !seen[name] {
 			seen[name] = true

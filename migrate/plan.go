@@ -4,11 +4,9 @@ package migrate
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/dotenv"
 	"github.com/hermes-appliance/hermes-appliance/migrate/yamlspan"
@@ -20,9 +18,6 @@ const (
 	FileEnv    = ".env"
 	FileSoul   = "SOUL.md"
 )
-
-// stampKey is the top-level key that holds the config version.
-const stampKey = "_config_version"
 
 // Input is what a plan is made from. Planning only reads these values.
 type Input struct {
@@ -71,7 +66,7 @@ type Change struct {
 	Action Action   `json:"action"`
 	Old    string   `json:"old,omitempty"`
 	New    string   `json:"new,omitempty"`
-	Line   int      `json:"line,omitempty"` // 1-based, in the file as the step found it
+	Line   int      `json:"line,omitempty"` // 1-based, in the file as it is before the plan
 	Reason string   `json:"reason"`
 }
 
@@ -109,6 +104,14 @@ type fileEdit struct {
 
 // Pending reports whether the plan changes any file.
 func (p *Plan) Pending() bool { return len(p.edits) > 0 }
+
+// DropContents forgets the files' contents, which are most of a plan's size. The plan can be
+// reported after that, but neither shown as a diff nor applied.
+func (p *Plan) DropContents() {
+	for i := range p.edits {
+		p.edits[i].old, p.edits[i].new = nil, nil
+	}
+}
 
 // Config returns the config as the plan leaves it.
 func (p *Plan) Config(in Input) []byte {
@@ -184,71 +187,10 @@ func (w *work) open() error {
 		return nil
 	}
 	if w.env, err = dotenv.Parse(w.in.Env); err != nil {
-		return &Refusal{Kind: ErrAmbiguous, File: FileEnv, Msg: err.Error(), Fix: "nothing was changed"}
+		// Only a step that needs the file fails for it (O#76798).
+		w.env, w.envErr = nil, &Refusal{Kind: ErrAmbiguous, File: FileEnv, Msg: err.Error(), Fix: "nothing was changed"}
 	}
 	return nil
-}
-
-// start finds the version to start from and refuses what the ladder must not touch.
-func (w *work) start(l Ladder, o Options) error {
-	from, state := stampOf(w.doc)
-	refuse := func(kind error, msg, fix string) error {
-		v := w.get(stampKey)
-		return &Refusal{Kind: kind, File: w.in.Name, Line: v.line, Path: []string{stampKey}, Msg: msg, Fix: fix}
-	}
-	shown := w.get(stampKey).shown()
-	switch {
-	case state == stampBad:
-		return refuse(ErrBadStamp, fmt.Sprintf("%q is no version; expected a whole number from %d to %d", shown, Floor, l.Latest()),
-			"set the number of the Hermes version that last wrote the file")
-	case state == stampNone && o.Assume != 0:
-		w.plan.From, w.plan.Assumed = o.Assume, true
-	case state == stampNone:
-	case o.Assume != 0:
-		return refuse(ErrBadStamp, fmt.Sprintf("the file says version %d; --assume-version is for a file without a version", from), "run without it")
-	case from < Floor:
-		return refuse(ErrBelowFloor, fmt.Sprintf("version %d is older than %d, the oldest this binary migrates", from, Floor),
-			fmt.Sprintf("back up the file, compare it with a current template, then set %s: %d by hand", stampKey, Floor))
-	case from > l.Latest():
-		return refuse(ErrNewerStamp, fmt.Sprintf("version %d was written by a newer program; this binary knows up to %d", from, l.Latest()),
-			"update hermes-appliance, or go back with the program that wrote it")
-	default:
-		w.plan.From = from
-		w.plan.To = max(w.plan.To, from) // the stamp never goes back
-	}
-	return nil
-}
-
-type stampState uint8
-
-const (
-	stampNone stampState = iota
-	stampBad
-	stampOK
-)
-
-// stampOf reads the config version with upstream's leniency: a whole number, also as text
-// or with a fraction that is cut off. Anything else that is there is bad, not missing.
-func stampOf(doc *yamlspan.Doc) (int, stampState) {
-	f, ok := doc.Find(stampKey)
-	if !ok {
-		return 0, stampNone
-	}
-	switch v := yamlspan.Resolve(f.Node).(type) {
-	case int64:
-		if v >= 0 && v <= math.MaxInt32 {
-			return int(v), stampOK
-		}
-	case float64:
-		if v >= 0 && v <= math.MaxInt32 {
-			return int(v), stampOK
-		}
-	case string:
-		if n, err := strconv.Atoi(strings.TrimSpace(v)); err == nil && n >= 0 && n <= math.MaxInt32 {
-			return n, stampOK
-		}
-	}
-	return 0, stampBad
 }
 
 // climb runs the steps and writes the stamp.
@@ -284,11 +226,16 @@ func (w *work) climb(l Ladder, o Options) error {
 // failed names the step that could not be done. Nothing of the plan is carried out then: a
 // home is never stamped past work that failed (H#119658).
 func (w *work) failed(err error) error {
-	err = ambiguous(w.in.Name, err)
-	if r, ok := err.(*Refusal); ok { //nolint:errorlint // made one line above
-		r.Msg = fmt.Sprintf("step %s: %s", w.step.ID, r.Msg)
+	var own *Refusal
+	if errors.As(err, &own) {
+		return own // names its file itself
 	}
-	return err
+	r := ambiguous(w.in.Name, err)
+	r.Msg = fmt.Sprintf("step %s: %s", w.step.ID, r.Msg)
+	if r.Line > 0 {
+		r.Line = w.originLine(r.Line)
+	}
+	return r
 }
 
 // skip finds out what a step would have done to a file without a stamp, and lists it.
@@ -308,30 +255,11 @@ func (w *work) skip(s Step) error {
 	return nil
 }
 
-// stamp writes the version, if it is not there already.
-func (w *work) stamp(to int) error {
-	from, state := stampOf(w.doc)
-	if state == stampOK && from >= to {
-		return nil
-	}
-	w.step = Step{ID: "stamp"}
-	text := strconv.Itoa(to)
-	var err error
-	if state == stampNone {
-		err = w.add("the file's config version", text, yamlspan.Value{Scalar: text}, stampKey)
-	} else {
-		err = w.set("the file's config version", text, stampKey)
-	}
-	if err != nil {
-		return ambiguous(w.in.Name, err)
-	}
-	return nil
-}
-
 // collect gathers the files that differ. config.yaml comes last: it carries the stamp.
 func (w *work) collect() {
 	add := func(name string, old, now []byte) {
 		if !bytes.Equal(old, now) {
+			now = append([]byte{}, now...) // not nil: a file of which nothing is left is still there
 			w.plan.edits = append(w.plan.edits, fileEdit{name, old, now})
 		}
 	}
@@ -342,12 +270,12 @@ func (w *work) collect() {
 	add(FileConfig, w.in.Config, w.doc.Bytes())
 }
 
-// settle takes values out of Kept that a later step changed after all: what one step took
-// for a choice can be what an earlier version wrote.
+// settle takes values out of Kept that another step changed: what one step took for a
+// choice can be what an earlier version wrote, or what this plan put there.
 func (w *work) settle() {
 	w.plan.Kept = slices.DeleteFunc(w.plan.Kept, func(k Pin) bool {
 		return slices.ContainsFunc(w.plan.Changes, func(c Change) bool {
-			return c.File == k.File && c.Step > k.Step && slices.Equal(c.Path, k.Path)
+			return c.File == k.File && c.Step != k.Step && slices.Equal(c.Path, k.Path)
 		})
 	})
 }

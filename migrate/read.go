@@ -19,6 +19,7 @@ import (
 type snapshot struct {
 	in     Input
 	states map[string]atomicfile.State
+	notes  []string // files that were left out, and why
 }
 
 // read takes a snapshot. It opens files and changes nothing, not even an access time it
@@ -35,10 +36,13 @@ func (m Migrator) read(h home.Home) (snapshot, error) {
 	} {
 		data, st, err := atomicfile.Read(f.path)
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, atomicfile.ErrNotRegular):
 			if f.name == FileConfig {
-				return s, &Refusal{Kind: ErrManaged, File: f.path, Msg: "is a link that leads nowhere", Fix: "make its target, or remove the link"}
+				return s, m.noConfig(h, err)
 			}
+			// A pipe that a password manager feeds, a directory that a container engine made for a
+			// mount without a source, a link into something that is not mounted: not ours to edit.
+			s.notes = append(s.notes, fmt.Sprintf("%s is no file that can be edited and was not looked at (%v)", f.name, err))
 			continue
 		case err != nil:
 			return s, err
@@ -57,6 +61,18 @@ func (m Migrator) read(h home.Home) (snapshot, error) {
 		}
 	}
 	return s, nil
+}
+
+// noConfig refuses a config.yaml that is there and cannot be read.
+func (m Migrator) noConfig(h home.Home, err error) error {
+	if errors.Is(err, atomicfile.ErrNotRegular) {
+		return &Refusal{Kind: ErrAmbiguous, File: h.Config(), Msg: "is a directory, a pipe or a device; expected a file", Fix: "put a file there"}
+	}
+	r := &Refusal{Kind: ErrManaged, File: h.Config(), Msg: "is a link that leads nowhere", Fix: "make its target, or remove the link"}
+	if owner, ferr := home.FileOwner(h.Config()); ferr == nil && owner == "nix store" {
+		r.Msg, r.Fix = "is a link into a Nix store that is not here", "run where the store is mounted, or make the changes where the file is generated"
+	}
+	return r
 }
 
 // plugins returns the names of the plugins in a directory: of each subdirectory with a

@@ -76,7 +76,7 @@ func (r *Refusal) ExitCode() exitcode.Code {
 }
 
 // ambiguous turns an error of the editor into a refusal for a file.
-func ambiguous(file string, err error) error {
+func ambiguous(file string, err error) *Refusal {
 	r := &Refusal{Kind: ErrAmbiguous, File: file, Msg: err.Error(), Fix: "nothing was changed; mend the line and run again"}
 	var syntax *yamlspan.SyntaxError
 	var edit *yamlspan.EditError

@@ -11,7 +11,7 @@ func v013() Step {
 		Detail: "An old setup wizard wrote these two and nothing reads them since config.yaml decides the model. Their values are emptied, the lines and all others stay. On a file without a version nothing happens: the names are generic.",
 		run: func(w *work) error {
 			if w.env == nil {
-				return nil
+				return w.envErr
 			}
 			env, hit, err := w.env.Empty(func(a dotenv.Assignment) bool {
 				return (a.Key == "LLM_MODEL" || a.Key == "OPENAI_MODEL") && a.Value != ""

@@ -40,7 +40,22 @@ func runV049(w *work) error {
 		w.advise("on the home itself this step also removes %s=%s from .env", key, literal)
 	}
 	if w.env == nil {
-		return nil
+		return w.envErr
+	}
+	return v049Env(w, key, literal)
+}
+
+// v049Env removes the lines of .env that set the literal, and reports those that set
+// something else.
+func v049Env(w *work, key, literal string) error {
+	kept := 0
+	for _, a := range w.env.All() {
+		if a.Key == key && a.Value != "" && strings.TrimSpace(a.Value) != literal {
+			kept++
+			w.plan.Kept = append(w.plan.Kept, Pin{
+				Step: w.step.To, ID: w.step.ID, File: FileEnv, Path: []string{key}, Value: "(another value)", Line: a.Line, Why: "your own runtime",
+			})
+		}
 	}
 	env, hit, err := w.env.Remove(func(a dotenv.Assignment) bool {
 		return a.Key == key && strings.TrimSpace(a.Value) == literal
@@ -54,15 +69,8 @@ func runV049(w *work) error {
 			Reason: "the setup wizard's copy of the old default",
 		})
 	}
-	if other, ok := env.Lookup(key); ok && other != "" {
-		for _, a := range env.All() {
-			if a.Key == key {
-				w.plan.Kept = append(w.plan.Kept, Pin{Step: 49, ID: w.step.ID, File: FileEnv, Path: []string{key}, Value: "(another value)", Line: a.Line, Why: "your own runtime"})
-			}
-		}
-		if len(hit) > 0 {
-			w.advise(".env sets %s several times; only the lines that say %s were removed", key, literal)
-		}
+	if kept > 0 && len(hit) > 0 {
+		w.advise(".env sets %s several times; only the lines that say %s were removed, so another of them counts now", key, literal)
 	}
 	w.env = env
 	return nil

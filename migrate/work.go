@@ -19,9 +19,9 @@ type work struct {
 	model *yamlspan.Tree
 
 	before *yamlspan.Tree // the library's reading of the original; nil = no content
-
-	env  *dotenv.File // nil = no file, or none to look at
-	soul []byte       // nil = no file
+	env    *dotenv.File   // nil = no file, or none to look at
+	envErr error          // why the file cannot be read; nil = it can
+	soul   []byte         // nil = no file
 
 	touched [][]string // paths whose lines may differ
 	step    Step
@@ -33,7 +33,7 @@ type value struct {
 	ok   bool
 	node *yamlspan.Node
 	v    any // see yamlspan.Resolve
-	line int
+	line int // in the person's file
 }
 
 // get reads a path as a reader of the file would.
@@ -42,7 +42,7 @@ func (w *work) get(path ...string) value {
 	if !ok {
 		return value{}
 	}
-	return value{true, f.Node, yamlspan.Resolve(f.Node), f.Line}
+	return value{true, f.Node, yamlspan.Resolve(f.Node), w.origin(f.Key.Start)}
 }
 
 // text returns a string value.

@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"errors"
 	"strings"
+	"unicode"
 )
 
 // ErrNotText says that the file is UTF-16, UTF-32 or padded with NUL bytes, so that lines
@@ -68,33 +69,33 @@ func lineEnd(src []byte, at int) (end, next int) {
 	return end, end + 1
 }
 
-const blanks = " \t\f\v"
+// isSpace reports what upstream's language trims and takes for white space: more than Go's
+// by four separators. A byte that is not UTF-8 is none.
+func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
 func parseLine(src []byte, from, to int) (Assignment, bool) {
-	line := src[from:to]
-	text := bytes.TrimLeft(line, blanks)
-	if len(text) == 0 || text[0] == '#' {
+	line := string(src[from:to])
+	name, rest, ok := strings.Cut(line, "=")
+	name = strings.TrimLeftFunc(name, isSpace)
+	if !ok || strings.HasPrefix(name, "#") {
 		return Assignment{}, false
 	}
-	eq := bytes.IndexByte(line, '=')
-	if eq < 0 {
+	if after, ok := strings.CutPrefix(name, "export"); ok && strings.TrimLeftFunc(after, isSpace) != after {
+		name = after
+	}
+	name = strings.TrimFunc(name, isSpace)
+	if name == "" {
 		return Assignment{}, false
 	}
-	key := strings.Trim(string(line[:eq]), blanks)
-	if rest, ok := strings.CutPrefix(key, "export"); ok && rest != "" && strings.IndexByte(blanks, rest[0]) >= 0 {
-		key = strings.Trim(rest, blanks)
-	}
-	if key == "" {
-		return Assignment{}, false
-	}
-	value := bytes.Trim(line[eq+1:], blanks)
-	a := Assignment{Key: key, Value: unquote(string(value))}
-	a.valueFrom = from + eq + 1 + len(line[eq+1:]) - len(bytes.TrimLeft(line[eq+1:], blanks))
+	value := strings.TrimFunc(rest, isSpace)
+	a := Assignment{Key: name, Value: unquote(value)}
+	a.valueFrom = to - len(strings.TrimLeftFunc(rest, isSpace))
 	a.valueTo = a.valueFrom + len(value)
 	return a, true
 }
 
-// unquote returns the value of what stands behind '='.
+// unquote returns the value of what stands behind '='. A '#' that starts it is part of it:
+// a comment needs text and white space before it.
 func unquote(s string) string {
 	if s == "" {
 		return s
@@ -106,12 +107,12 @@ func unquote(s string) string {
 		return s // a quote without an end is part of the value
 	}
 	for i := 1; i < len(s); i++ {
-		if s[i] == '#' && strings.IndexByte(blanks, s[i-1]) >= 0 {
-			return strings.TrimRight(s[:i], blanks)
+		if s[i] != '#' {
+			continue
 		}
-	}
-	if s[0] == '#' {
-		return ""
+		if before := strings.TrimRightFunc(s[:i], isSpace); len(before) < i {
+			return before
+		}
 	}
 	return s
 }
@@ -125,12 +126,8 @@ func quoted(s string, q byte) (string, bool) {
 			i++
 			b.WriteByte(s[i])
 		case s[i] == q:
-			tail := s[i+1:]
-			rest := strings.TrimLeft(tail, blanks)
-			if rest == "" || rest[0] == '#' && rest != tail {
-				return b.String(), true
-			}
-			return "", false
+			rest := strings.TrimLeftFunc(s[i+1:], isSpace)
+			return b.String(), rest == "" || rest[0] == '#'
 		default:
 			b.WriteByte(s[i])
 		}
@@ -155,15 +152,10 @@ func (f *File) Lookup(key string) (string, bool) {
 }
 
 // Remove returns a file without the lines of the assignments that match, and those. A file
-// without a final line break still has none.
+// without a final line break still has none. The only error is [ErrNotText]: what would be
+// left starts as text in another encoding does.
 func (f *File) Remove(match func(Assignment) bool) (*File, []Assignment, error) {
-	return f.edit(match, func(a Assignment) (int, int) {
-		from, to := a.from, a.to
-		if to == len(f.src) && a.from > 0 && !endsInBreak(f.src) {
-			from -= breakBefore(f.src[:a.from])
-		}
-		return from, to
-	})
+	return f.edit(match, func(a Assignment) (int, int) { return a.from, a.to })
 }
 
 // Empty returns a file in which the assignments that match have an empty value, and those.
@@ -171,7 +163,8 @@ func (f *File) Empty(match func(Assignment) bool) (*File, []Assignment, error) {
 	return f.edit(match, func(a Assignment) (int, int) { return a.valueFrom, a.valueTo })
 }
 
-// edit cuts a range out of each matching assignment.
+// edit cuts a range out of each matching assignment. Where the last line goes and had no
+// break, the break before it goes too.
 func (f *File) edit(match func(Assignment) bool, cut func(Assignment) (from, to int)) (*File, []Assignment, error) {
 	var out []byte
 	var hit []Assignment
@@ -182,25 +175,28 @@ func (f *File) edit(match func(Assignment) bool, cut func(Assignment) (from, to 
 		}
 		from, to := cut(a)
 		hit = append(hit, a)
-		out = append(out, f.src[at:max(from, at)]...)
+		out = append(out, f.src[at:from]...)
 		at = to
+		if wholeLine := from == a.from; wholeLine && to == len(f.src) && lastBreak(f.src) == 0 {
+			out = out[:len(out)-lastBreak(out)]
+		}
 	}
 	if hit == nil {
 		return f, nil, nil
 	}
 	g, err := Parse(append(out, f.src[at:]...))
-	return g, hit, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return g, hit, nil
 }
 
-func endsInBreak(src []byte) bool {
-	return len(src) > 0 && (src[len(src)-1] == '\n' || src[len(src)-1] == '\r')
-}
-
-func breakBefore(src []byte) int {
+// lastBreak returns the length of the line break that src ends in.
+func lastBreak(src []byte) int {
 	switch {
 	case bytes.HasSuffix(src, []byte("\r\n")):
 		return 2
-	case endsInBreak(src):
+	case bytes.HasSuffix(src, []byte("\n")), bytes.HasSuffix(src, []byte("\r")):
 		return 1
 	}
 	return 0

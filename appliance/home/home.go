@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 )
 
 // Default is the name by which reports call the home that is no named profile.
@@ -132,16 +131,27 @@ func (h Home) NamedProfile(id string) (Home, error) {
 
 // live reports whether a profile exists: it has a marker and no tombstone.
 func (h Home) live() (bool, error) {
-	stone := filepath.Join(filepath.Dir(h.Dir), ".deleted", h.Profile)
-	if _, err := os.Lstat(stone); err == nil {
-		return false, nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	if gone, err := h.deleted(); gone || err != nil {
 		return false, err
 	}
+	return h.marked()
+}
+
+// deleted reports whether a profile has a tombstone.
+func (h Home) deleted() (bool, error) {
+	_, err := os.Lstat(filepath.Join(filepath.Dir(h.Dir), ".deleted", h.Profile))
+	if errors.Is(err, fs.ErrNotExist) || isNotDir(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// marked reports whether a directory has a file that makes it a profile.
+func (h Home) marked() (bool, error) {
 	for _, m := range markers() {
 		if _, err := os.Lstat(filepath.Join(h.Dir, m)); err == nil {
 			return true, nil
-		} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) && !isNotDir(err) {
+		} else if !errors.Is(err, fs.ErrNotExist) && !isNotDir(err) {
 			return false, err
 		}
 	}
@@ -149,8 +159,10 @@ func (h Home) live() (bool, error) {
 }
 
 // Profiles returns the homes of all live profiles, by name, without the default one.
-// Deleted profiles, and directories that are no profile, are left out; a profile that
-// cannot be looked at is returned, so that its reader reports why.
+// Deleted profiles, and directories that are no profile, are left out, also one that is
+// called "default": that name means the root. A profile that cannot be looked at is
+// returned, so that its reader reports why. Where tombstones cannot be looked for, nobody
+// knows which profiles live, and that is an error.
 func (h Home) Profiles() ([]Home, error) {
 	dir := filepath.Join(h.Root().Dir, "profiles")
 	entries, err := os.ReadDir(dir)
@@ -161,20 +173,21 @@ func (h Home) Profiles() ([]Home, error) {
 		return nil, err
 	}
 	var out []Home
-	for _, e := range entries {
+	for _, e := range entries { // by name
 		p := Home{Dir: filepath.Join(dir, e.Name()), Profile: e.Name()}
-		if !ValidID(e.Name()) {
+		if !ValidID(e.Name()) || e.Name() == Default {
 			continue
 		}
-		if live, err := p.live(); live || err != nil {
+		gone, err := p.deleted()
+		if err != nil {
+			return nil, err
+		}
+		if gone {
+			continue
+		}
+		if marked, err := p.marked(); marked || err != nil {
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, func(a, b Home) int {
-		if a.Profile < b.Profile {
-			return -1
-		}
-		return 1
-	})
 	return out, nil
 }

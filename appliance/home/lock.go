@@ -40,37 +40,79 @@ func (e *LockedError) ExitCode() exitcode.Code { return exitcode.Locked }
 const lockPoll = 20 * time.Millisecond
 
 // Lock takes the home's lock for writing its files and waits for it until ctx ends, then
-// fails with a [*LockedError]. The lock is the kernel's: it ends with the process. The
-// caller calls release, once.
+// fails with a [*LockedError]; it tries at least once. The lock is the kernel's: it ends with
+// the process. The caller calls release, once.
 func (h Home) Lock(ctx context.Context) (release func() error, err error) {
+	path := filepath.Join(h.State(), "lock")
+	for {
+		l, err := h.tryLock(path)
+		if err != nil {
+			return nil, err
+		}
+		if l != nil {
+			// The number is for people; the lock does not depend on it. It is written in place: a
+			// rename would change the inode that others wait for. Windows lets nobody write there.
+			_ = atomicfile.Writer{}.Overwrite(path, []byte(strconv.Itoa(os.Getpid())+"\n"))
+			return l.Unlock, nil
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil, &LockedError{h, holder(path)}
+			}
+			return nil, ctx.Err()
+		case <-time.After(lockPoll):
+		}
+	}
+}
+
+// tryLock returns nil if another process has the lock.
+func (h Home) tryLock(path string) (*flock.Flock, error) {
 	var w atomicfile.Writer
 	if err := w.Mkdir(h.State(), 0o700); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(h.State(), "lock")
 	if err := w.Touch(path, 0o600); err != nil {
 		return nil, err
 	}
 	l := flock.New(path, flock.SetFlag(os.O_RDWR))
-	ok, err := l.TryLockContext(ctx, lockPoll)
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	ok, err := l.TryLock()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // removed a moment ago: try again
+	}
+	if err != nil || !ok {
 		return nil, errors.Join(err, l.Close())
 	}
-	if !ok {
-		return nil, errors.Join(&LockedError{h, holder(path)}, l.Close())
-	}
-	// The number is for people; the lock does not depend on it. It is written in place: a
-	// rename would change the inode that others wait for.
-	if err := w.Overwrite(path, []byte(strconv.Itoa(os.Getpid())+"\n")); err != nil {
+	if same, err := current(path, l); err != nil || !same {
 		return nil, errors.Join(err, l.Unlock())
 	}
-	return l.Unlock, nil
+	return l, nil
 }
 
+// current reports whether the file that was locked is the one that others will open. Whoever
+// removed it since we opened it has made way for another one, and for another holder: ours
+// would lock nobody out.
+func current(path string, l *flock.Flock) (bool, error) {
+	mine, err := l.Stat()
+	if err != nil {
+		return false, err
+	}
+	now, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(mine, now), err
+}
+
+// holder reads the process id that the holder wrote, "" if there is none.
 func holder(path string) string {
 	data, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(data))
+	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		return ""
+	}
+	return strconv.Itoa(pid)
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
 )
 
 // Manager names what owns a home's files, "" when the person does: the value of
@@ -55,49 +57,74 @@ func AdminDir(getenv func(string) string) string {
 	return ""
 }
 
+// nixStore is where Nix keeps what it builds: read-only, and rebuilt rather than edited.
+const nixStore = "/nix/store/"
+
 // FileOwner says who a file's target belongs to when it is no ordinary file of the person's
-// own: "nix store" for a link into it, "dangling link", "read-only file", "read-only
-// directory", "read-only file system", "immutable file"; "" when it can be written.
+// own: "nix store" for a link into it, "dangling link", "another user's link" for one that
+// root must not follow, "no regular file", "read-only file", "read-only directory",
+// "read-only file system", "immutable file"; "" when it can be written.
 func FileOwner(path string) (string, error) {
-	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return unwritableDir(filepath.Dir(path))
-	}
-	if err != nil {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return DirOwner(filepath.Dir(path))
+	} else if err != nil {
 		return "", err
 	}
-	real, err := filepath.EvalSymlinks(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if to, lerr := os.Readlink(path); lerr == nil && strings.HasPrefix(to, "/nix/store/") {
-			return "nix store", nil
-		}
-		return "dangling link", nil
-	}
-	if err != nil {
+	real, err := atomicfile.Resolve(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return danglingOwner(path)
+	case errors.Is(err, atomicfile.ErrForeignLink):
+		return "another user's link", nil
+	case err != nil:
 		return "", err
-	}
-	if strings.HasPrefix(real, "/nix/store/") {
+	case strings.HasPrefix(real, nixStore):
 		return "nix store", nil
 	}
-	if info, err = os.Stat(real); err != nil {
+	info, err := os.Stat(real)
+	if err != nil {
 		return "", err
 	}
 	switch {
+	case !info.Mode().IsRegular():
+		return "no regular file", nil
 	case info.Mode().Perm()&0o222 == 0:
 		return "read-only file", nil
 	case immutable(real):
 		return "immutable file", nil
 	}
-	return unwritableDir(filepath.Dir(real))
+	if why := access(real, false); why != "" {
+		return why, nil
+	}
+	return DirOwner(filepath.Dir(real))
 }
 
-func unwritableDir(dir string) (string, error) {
-	info, err := os.Stat(dir)
+// danglingOwner tells a link into a Nix store that is not mounted here from any other link
+// to nothing.
+func danglingOwner(path string) (string, error) {
+	chain, err := atomicfile.Links(path)
 	if err != nil {
 		return "", err
 	}
-	if info.Mode().Perm()&0o222 == 0 {
-		return "read-only directory", nil
+	for _, l := range chain {
+		if strings.HasPrefix(l, nixStore) {
+			return "nix store", nil
+		}
 	}
-	return access(dir), nil
+	return "dangling link", nil
+}
+
+// DirOwner says why no file can be made or replaced in a directory: "read-only directory",
+// "immutable directory" or "read-only file system"; "" when it can.
+func DirOwner(dir string) (string, error) {
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return "", err
+	case info.Mode().Perm()&0o222 == 0:
+		return "read-only directory", nil
+	case immutable(dir):
+		return "immutable directory", nil
+	}
+	return access(dir, true), nil
 }

@@ -19,6 +19,24 @@ func links(info fs.FileInfo) uint64 {
 	return 1
 }
 
+// openFlags keep an open from following a link that was put there a moment ago, and from
+// waiting for the other end of a pipe.
+const openFlags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+
+// ownerOf returns the user id of a file's owner.
+func ownerOf(info fs.FileInfo) uint32 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return st.Uid
+	}
+	return 0
+}
+
+// astray reports whether root finds a file that it made and did not give to the owner of
+// the directory.
+func astray(info, dir fs.FileInfo) bool {
+	return os.Geteuid() == 0 && ownerOf(info) == 0 && ownerOf(dir) != 0
+}
+
 // copyOwner gives f the owner and group of like. With asRoot only root does so: others make
 // files of their own.
 func copyOwner(f *os.File, like fs.FileInfo, asRoot bool) error {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hermes-appliance/hermes-appliance/appliance/config"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 	"github.com/hermes-appliance/hermes-appliance/migrate"
 )
@@ -53,7 +54,7 @@ func Main(ctx context.Context, args []string, env Env) exitcode.Code {
 		code = exitcode.Interrupted
 	}
 	if f := cmd.Flags().Lookup("json"); f != nil && f.Value.String() == "true" {
-		printJSONError(env.Stderr, cmd.Name(), code, err)
+		printJSONError(env.Stderr, strings.TrimPrefix(cmd.CommandPath(), Name+" "), code, err)
 	} else {
 		printError(env.Stderr, cmd, err)
 	}
@@ -88,8 +89,7 @@ func printError(w io.Writer, cmd *cobra.Command, err error) {
 	if msg := err.Error(); msg != "" {
 		fmt.Fprintf(w, "%s: %s\n", Name, strings.ReplaceAll(msg, "\n", "\n  ")) //nolint:errcheck // nowhere left to say it
 	}
-	var usage *usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[*usageError](err); ok {
 		fmt.Fprintf(w, "See \"%s --help\".\n", cmd.CommandPath()) //nolint:errcheck // nowhere left to say it
 	}
 }
@@ -122,9 +122,11 @@ func describe(err error) *errorDoc {
 		return nil
 	}
 	d := &errorDoc{Kind: exitcode.Of(err).String(), Message: err.Error()}
-	var r *migrate.Refusal
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*migrate.Refusal](err); ok {
 		d.File, d.Line, d.Path, d.Fix = r.File, r.Line, r.Path, r.Fix
+	}
+	if c, ok := errors.AsType[*config.Error](err); ok {
+		d.File, d.Line, d.Path, d.Fix = c.File, c.Line, c.Path, c.Fix
 	}
 	return d
 }

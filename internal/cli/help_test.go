@@ -5,6 +5,7 @@ package cli
 import (
 	"bytes"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func commands(cmd *cobra.Command, prefix []string) [][]string {
 	out := [][]string{prefix}
 	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() {
-			out = append(out, commands(c, append(prefix[:len(prefix):len(prefix)], c.Name()))...)
+			out = append(out, commands(c, append(slices.Clip(prefix), c.Name()))...)
 		}
 	}
 	return out
@@ -89,4 +90,11 @@ func TestRanges(t *testing.T) {
 			t.Errorf("ranges(%v): got %q, want %q", ns, got, want)
 		}
 	}
+}
+
+// TestRulesDocumented holds docs/child-environments.md to the policy that decides.
+func TestRulesDocumented(t *testing.T) {
+	t.Parallel()
+	_, stdout, _ := run(t, nil, "env", "rules")
+	testkit.Golden(t, filepath.Join("..", "..", "docs", "child-environments.md"), []byte(stdout))
 }

@@ -117,7 +117,8 @@ func (o *migrateOptions) options() migrate.Options {
 // outcome is what became of one home.
 type outcome struct {
 	migrate.Result
-	err error
+	err  error
+	diff string // with --dry-run
 }
 
 // homes works on one home or on all of them.
@@ -150,7 +151,7 @@ func (o *migrateOptions) homes(ctx context.Context, env Env) error {
 
 func (o *migrateOptions) one(ctx context.Context, m migrate.Migrator, h home.Home) (out outcome) {
 	if err := ctx.Err(); err != nil {
-		return outcome{migrate.Result{Home: h}, err}
+		return outcome{Result: migrate.Result{Home: h}, err: err}
 	}
 	switch {
 	case o.rollback && o.dryRun:
@@ -163,6 +164,13 @@ func (o *migrateOptions) one(ctx context.Context, m migrate.Migrator, h home.Hom
 		out.Result, out.err = m.Apply(ctx, h, o.options())
 	}
 	out.Home = h
+	if out.Plan != nil {
+		if o.dryRun {
+			diff, err := out.Plan.Diff()
+			out.diff, out.err = diff, errors.Join(out.err, err)
+		}
+		out.Plan.DropContents() // of 200 homes, they would fill the memory
+	}
 	if o.all && o.rollback && errors.Is(out.err, migrate.ErrNoBackup) {
 		out.err = nil // a profile that was never migrated has nothing to take back
 	}

@@ -50,9 +50,7 @@ func (o *migrateOptions) report(env Env, outcomes []outcome) error {
 	}
 	var b strings.Builder
 	for _, out := range outcomes {
-		if err := o.reportHome(&b, out, len(outcomes) > 1); err != nil {
-			return err
-		}
+		o.reportHome(&b, out, len(outcomes) > 1)
 	}
 	_, err := io.WriteString(env.Stdout, b.String())
 	return err
@@ -71,10 +69,10 @@ func (o *migrateOptions) reportJSON(env Env, outcomes []outcome) error {
 }
 
 // reportHome prints one home. many adds its error, which is otherwise printed at the end.
-func (o *migrateOptions) reportHome(b *strings.Builder, out outcome, many bool) error {
+func (o *migrateOptions) reportHome(b *strings.Builder, out outcome, many bool) {
 	p := out.Plan
 	if o.quiet && out.err == nil && out.Recovered == "" && (p == nil || !p.Pending()) {
-		return nil
+		return
 	}
 	fmt.Fprintf(b, "%s: %s\n", out.Home.Profile, o.headline(out))
 	if out.Recovered != "" {
@@ -82,13 +80,7 @@ func (o *migrateOptions) reportHome(b *strings.Builder, out outcome, many bool) 
 	}
 	if p != nil {
 		writePlan(b, p)
-		if o.dryRun && p.Pending() {
-			diff, err := p.Diff()
-			if err != nil {
-				return err
-			}
-			b.WriteString(indent(diff))
-		}
+		b.WriteString(indent(out.diff))
 	}
 	if out.Applied && !o.rollback {
 		fmt.Fprintf(b, "  backup: %s\n", filepath.Base(out.Backup))
@@ -97,7 +89,6 @@ func (o *migrateOptions) reportHome(b *strings.Builder, out outcome, many bool) 
 	if many && out.err != nil {
 		fmt.Fprintf(b, "  error: %v\n", out.err)
 	}
-	return nil
 }
 
 // headline says in one line what became of a home.

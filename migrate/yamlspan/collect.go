@@ -9,19 +9,19 @@ func (s *scanner) sequence(c int) (*Node, error) {
 		n.dashes = append(n.dashes, s.pos)
 		s.pos++
 		end := s.pos
-		s.spaces()
+		s.indent()
 		inline := !s.lineEndsHere()
 		if !inline {
 			s.toToken()
 		}
-		item, err := s.entryValue(c, end, inline, true)
+		item, err := s.entryValue(c, end, inline, true, false)
 		if err != nil {
 			return nil, err
 		}
 		n.Items = append(n.Items, item)
 		n.End = max(item.End, end)
 		s.toToken()
-		if s.eof() || s.col() != c || s.at(s.pos) != '-' || !s.blankz(s.pos+1) || s.marker(s.pos) {
+		if s.eof() || s.col() != c || !s.dash() || s.marker(s.pos) {
 			break
 		}
 	}
@@ -51,10 +51,7 @@ func (s *scanner) mapping(c int) (*Node, error) {
 		if s.eof() || s.col() != c || s.marker(s.pos) {
 			break
 		}
-		if s.tabIndent() {
-			return nil, s.errorf(s.ls, "a tab cannot indent")
-		}
-		if s.at(s.pos) == '-' && s.blankz(s.pos+1) {
+		if s.dash() {
 			break // the end of a mapping that is an item of a list at the same column
 		}
 	}
@@ -73,7 +70,7 @@ func (s *scanner) entry(c int) (Pair, error) {
 		if !inline {
 			s.toToken()
 		}
-		if p.Key, err = s.entryValue(c, end, inline, true); err != nil {
+		if p.Key, err = s.entryValue(c, end, inline, true, true); err != nil {
 			return p, err
 		}
 		s.toToken()
@@ -93,7 +90,7 @@ func (s *scanner) entry(c int) (Pair, error) {
 	if !inline {
 		s.toToken()
 	}
-	p.Value, err = s.entryValue(c, end, inline, explicit)
+	p.Value, err = s.entryValue(c, end, inline, explicit, true)
 	return p, err
 }
 
@@ -120,17 +117,21 @@ func (s *scanner) key() (*Node, error) {
 	if s.at(s.pos) != ':' || !s.blankz(s.pos+1) {
 		return nil, s.errorf(s.pos, "expected ':' after the key")
 	}
+	if s.tooLong(at) {
+		return nil, s.errorf(at, "a key longer than readers allow; write it behind \"? \"")
+	}
 	return pr.apply(n), nil
 }
 
 // entryValue reads the value of a mapping entry or list item in a collection at column c.
 // end is the offset behind the ':' or '-', where a value left empty is placed. compact
-// allows a collection to start on the same line, as behind "- ".
-func (s *scanner) entryValue(c, end int, inline, compact bool) (*Node, error) {
+// allows a collection to start on the same line, as behind "- "; indentless allows a list
+// at column c itself, as below a key.
+func (s *scanner) entryValue(c, end int, inline, compact, indentless bool) (*Node, error) {
 	empty := &Node{Kind: Scalar, Style: Plain, Start: end, Body: end, End: end}
 	if inline {
 		if compact {
-			return s.block(c, false)
+			return s.block(c, false, indentless)
 		}
 		return s.inlineValue(c)
 	}
@@ -138,34 +139,23 @@ func (s *scanner) entryValue(c, end int, inline, compact bool) (*Node, error) {
 	case s.eof() || s.marker(s.pos) || s.col() < c:
 		return empty, nil
 	case s.col() > c:
-		return s.block(c, false)
-	case !compact && s.at(s.pos) == '-' && s.blankz(s.pos+1):
+		return s.block(c, false, indentless)
+	case indentless && s.dash():
 		return s.sequence(c)
 	}
 	return empty, nil
 }
 
 // inlineValue reads a value that starts on its key's line: a scalar, a flow collection, an
-// alias, or properties whose collection follows on the lines below, where a list may stand
-// at the key's own column.
+// alias, or properties whose content follows on the lines below.
 func (s *scanner) inlineValue(c int) (*Node, error) {
-	at := s.pos
+	at, line := s.pos, s.ls
 	p, err := s.properties()
 	if err != nil {
 		return nil, err
 	}
 	if p.any() && s.lineEndsHere() {
-		pos, ls := s.pos, s.ls
-		s.toToken()
-		if !s.eof() && s.col() == c && s.at(s.pos) == '-' && s.blankz(s.pos+1) && !s.marker(s.pos) {
-			n, err := s.sequence(c)
-			if err != nil {
-				return nil, err
-			}
-			return p.apply(n), nil
-		}
-		s.pos, s.ls = pos, ls
-		return s.below(p, c)
+		return s.below(p, c, true)
 	}
 	n, err := s.leaf(c, c+1)
 	if err != nil {
@@ -174,12 +164,15 @@ func (s *scanner) inlineValue(c int) (*Node, error) {
 	if n == nil {
 		return nil, s.errorf(s.pos, "unexpected character at the start of a value; put the value in quotes")
 	}
-	line := s.ls
+	end := s.ls
 	s.spaces()
-	if s.at(s.pos) == ':' && s.blankz(s.pos+1) && s.ls == line && n.Style != Literal && n.Style != Folded {
+	switch {
+	case n.Style == Literal || n.Style == Folded || s.at(s.pos) != ':' || !s.blankz(s.pos+1) || s.ls != end:
+		return p.apply(n), nil
+	case s.ls == line:
 		return nil, s.errorf(at, "a second key on one line; put a value that holds ': ' in quotes")
 	}
-	return p.apply(n), nil
+	return nil, s.errorf(s.pos, "a key inside the text that starts above; check the indentation")
 }
 
 // collection reads a flow collection.
@@ -187,7 +180,8 @@ func (s *scanner) collection() (*Node, error) {
 	if s.depth++; s.depth > maxDepth {
 		return nil, s.errorf(s.pos, "nested too deep")
 	}
-	defer func() { s.depth-- }()
+	s.flow++
+	defer func() { s.depth--; s.flow-- }()
 	n := &Node{Kind: Sequence, Style: Flow, Start: s.pos, Body: s.pos, open: s.pos}
 	closing := byte(']')
 	if s.src[s.pos] == '{' {
@@ -208,14 +202,12 @@ func (s *scanner) collection() (*Node, error) {
 			return nil, err
 		}
 		s.toToken()
-		switch s.at(s.pos) {
-		case ',':
+		switch {
+		case s.eof() || s.marker(s.pos):
+			return nil, s.errorf(n.open, "this bracket is never closed")
+		case s.src[s.pos] == ',':
 			s.pos++
-		case closing:
-		default:
-			if s.eof() {
-				return nil, s.errorf(n.open, "this bracket is never closed")
-			}
+		case s.src[s.pos] != closing:
 			return nil, s.errorf(s.pos, "expected ',' or a closing bracket")
 		}
 	}
@@ -236,6 +228,9 @@ func (s *scanner) flowEntry(n *Node) error {
 	end := s.pos
 	s.toToken()
 	if s.at(s.pos) == ':' {
+		if !explicit && (s.ls > p.start || s.tooLong(p.start)) {
+			return s.errorf(p.start, "a key and its colon must stand on one line, within what readers allow")
+		}
 		p.colon = s.pos
 		s.pos++
 		s.toToken()
@@ -246,7 +241,7 @@ func (s *scanner) flowEntry(n *Node) error {
 		s.pos = end
 	}
 	p.Key = key
-	p.Value = &Node{Kind: Scalar, Style: Plain, Start: s.pos, Body: s.pos, End: s.pos}
+	p.Value = &Node{Kind: Scalar, Style: Plain, Start: key.End, Body: key.End, End: key.End}
 	if p.colon >= 0 {
 		p.Value = &Node{Kind: Scalar, Style: Plain, Start: p.colon + 1, Body: p.colon + 1, End: p.colon + 1}
 		if c := s.at(s.pos); c != ',' && c != '}' && c != ']' {

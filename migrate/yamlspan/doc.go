@@ -67,25 +67,12 @@ func PathString(path []string) string {
 func (n *Node) get(key string) (index, count int) {
 	index = -1
 	for i, p := range n.Pairs {
-		if p.Key.Kind == Scalar && p.Key.Value == key && p.Key.Tag == "" {
+		if p.Key.Kind == Scalar && p.Key.Value == key {
 			index = i
 			count++
 		}
 	}
 	return index, count
-}
-
-// anchors maps each anchor to the node that carries it. With one name given twice an alias
-// means the nearest before it; this package only needs to know that a node is shared, so
-// the last one stands for all.
-func (d *Doc) anchors() map[string]*Node {
-	m := map[string]*Node{}
-	walk(d.root, func(n *Node) {
-		if n.Anchor != "" {
-			m[n.Anchor] = n
-		}
-	})
-	return m
 }
 
 // walk visits n and all below it in the order of the file.
@@ -119,77 +106,120 @@ func (d *Doc) Find(path ...string) (Found, bool) {
 	if d.root == nil {
 		return Found{}, false
 	}
-	f := Found{Node: d.root, Line: 1}
-	var anchors map[string]*Node
-	deref := func(n *Node) *Node {
-		for range maxDepth {
-			if n == nil || n.Kind != Alias {
-				return n
-			}
-			if f.Shared == 0 {
-				f.Shared = d.Line(n.Start)
-			}
-			if anchors == nil {
-				anchors = d.anchors()
-			}
-			n = anchors[n.Value]
-		}
-		return nil
-	}
-	f.Node = deref(f.Node)
+	w := finder{doc: d}
+	f := Found{Node: w.deref(d.root), Line: 1}
 	for _, key := range path {
-		p, merged, ok := lookup(f.Node, key, deref)
+		p, merge, ok := w.lookup(f.Node, key, map[*Node]bool{})
 		if !ok {
 			return Found{}, false
 		}
-		if merged && f.Shared == 0 {
-			f.Shared = d.Line(p.Key.Start)
+		if merge != nil {
+			w.share(merge)
 		}
 		f.Key = p.Key
-		if f.Node = deref(p.Value); f.Node == nil {
+		if f.Node = w.deref(p.Value); f.Node == nil {
 			return Found{}, false
 		}
 	}
 	if f.Key != nil {
 		f.Line = d.Line(f.Key.Start)
 	}
+	if w.shared != nil {
+		f.Shared = d.Line(w.shared.Start)
+	}
 	return f, true
 }
 
-// lookup finds a key in a mapping, at last through its merges.
-func lookup(n *Node, key string, deref func(*Node) *Node) (p Pair, merged, ok bool) {
-	if n == nil || n.Kind != Mapping {
-		return Pair{}, false, false
+// finder follows the aliases and merges of one document.
+type finder struct {
+	doc     *Doc
+	anchors map[string][]*Node // the nodes with this anchor, in the order of the file
+	shared  *Node              // the first alias or merge key on the way
+}
+
+func (w *finder) share(n *Node) {
+	if w.shared == nil {
+		w.shared = n
 	}
+}
+
+// deref returns what an alias stands for: the nearest node before it with that anchor.
+func (w *finder) deref(n *Node) *Node {
+	for range maxDepth {
+		if n == nil || n.Kind != Alias {
+			return n
+		}
+		w.share(n)
+		n = w.anchored(n)
+	}
+	return nil
+}
+
+func (w *finder) anchored(alias *Node) *Node {
+	if w.anchors == nil {
+		w.anchors = map[string][]*Node{}
+		walk(w.doc.root, func(n *Node) {
+			if n.Anchor != "" {
+				w.anchors[n.Anchor] = append(w.anchors[n.Anchor], n)
+			}
+		})
+	}
+	var last *Node
+	for _, n := range w.anchors[alias.Value] {
+		if n.Start < alias.Start {
+			last = n
+		}
+	}
+	return last
+}
+
+// lookup finds a key in a mapping, at last through its merges, and then the merge key it
+// came through. A mapping is looked into once, so that merges that lead to themselves, or
+// fan out, end.
+func (w *finder) lookup(n *Node, key string, seen map[*Node]bool) (p Pair, merge *Node, ok bool) {
+	if n == nil || n.Kind != Mapping || seen[n] {
+		return Pair{}, nil, false
+	}
+	seen[n] = true
 	if i, _ := n.get(key); i >= 0 {
-		return n.Pairs[i], false, true
+		return n.Pairs[i], nil, true
 	}
 	for _, m := range n.Pairs {
 		if m.Key.Kind != Scalar || m.Key.Value != "<<" || m.Key.Style != Plain {
 			continue
 		}
-		sources := []*Node{m.Value}
-		if v := m.Value; v.Kind == Sequence {
-			sources = v.Items
-		}
-		for _, src := range sources {
-			if src.Kind != Alias && src.Kind != Mapping {
-				continue
-			}
-			if p, _, ok := lookup(deref(src), key, deref); ok {
-				return p, true, true
+		for _, src := range w.sources(m.Value) {
+			if p, _, ok := w.lookup(src, key, seen); ok {
+				return p, m.Key, true
 			}
 		}
 	}
-	return Pair{}, false, false
+	return Pair{}, nil, false
+}
+
+// sources returns the mappings that the value of a merge key names.
+func (w *finder) sources(v *Node) []*Node {
+	shared := w.shared
+	defer func() { w.shared = shared }() // looking is not reaching
+	if v = w.deref(v); v == nil {
+		return nil
+	}
+	if v.Kind != Sequence {
+		return []*Node{v}
+	}
+	var out []*Node
+	for _, it := range v.Items {
+		out = append(out, w.deref(it))
+	}
+	return out
 }
 
 // eol returns the line ending of the file at an offset: that of the line it stands on, or
 // of the line before where the file ends there, "\n" in a file of one line.
 func (d *Doc) eol(at int) string {
 	for i := at; i < len(d.src); i++ {
-		if n := breakLen(d.src, i); n > 0 {
-			return string(d.src[i : i+n])
+		if c := d.src[i]; c == '\n' || c == '\r' {
+			return string(d.src[i : i+breakLen(d.src, i)])
 		}
 	}
 	if i := bytes.LastIndexByte(d.src[:min(at, len(d.src))], '\n'); i > 0 && d.src[i-1] == '\r' {
@@ -201,7 +231,7 @@ func (d *Doc) eol(at int) string {
 // lineStart returns the offset where the line of at begins (behind a byte order mark).
 func (d *Doc) lineStart(at int) int {
 	for i := at; i > 0; i-- {
-		if c := d.src[i-1]; c == '\n' || c == '\r' && breakLen(d.src, i-1) == 1 {
+		if n := lastBreak(d.src[:i]); n > 0 && breakLen(d.src, i-n) == n {
 			return i
 		}
 	}
@@ -223,6 +253,14 @@ func (d *Doc) lineEnd(at int) int {
 func (d *Doc) afterLine(at int) int {
 	at = d.lineEnd(at)
 	return at + breakLen(d.src, at)
+}
+
+// afterBlank returns the offset behind the empty lines that start at a line start.
+func (d *Doc) afterBlank(at int) int {
+	for at < len(d.src) && d.blankBetween(at, d.lineEnd(at)) {
+		at = d.afterLine(at)
+	}
+	return at
 }
 
 // blankBetween reports whether only blanks stand in src[from:to].

@@ -3,8 +3,11 @@
 package yamlspan
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -147,6 +150,9 @@ func (d *Doc) locate(path []string) (target, error) {
 		}
 		t.index = i
 		if depth == len(path)-1 {
+			if err := d.unshared(t.pair().Key, here); err != nil {
+				return t, err
+			}
 			return t, d.unshared(t.pair().Value, here)
 		}
 		t.colon = t.pair().colon
@@ -221,29 +227,61 @@ func (d *Doc) unshared(n *Node, path []string) error {
 	var err error
 	walk(n, func(m *Node) {
 		if line := d.aliasOf(m.Anchor); line > 0 && err == nil {
-			err = &EditError{d.Line(m.Start), path, fmt.Sprintf("the value is anchored as &%s and used again on line %d", m.Anchor, line)}
+			err = &EditError{d.Line(m.Start), path, fmt.Sprintf("is anchored as &%s and used again on line %d", m.Anchor, line)}
 		}
 	})
 	return err
 }
 
+// errNotScalar says that text meant as a single value is none.
+var errNotScalar = errors.New("the new value is not a single value")
+
 // SetScalar replaces the scalar at path by text, which must be one scalar as YAML writes it
-// (see [Quote]). Quotes of the old value are not kept: text brings its own.
+// (see [Quote]). Quotes of the old value are not kept: text brings its own, and gets them
+// where the file is JSON.
 func (d *Doc) SetScalar(path []string, text string) (*Doc, error) {
 	t, err := d.locate(path)
 	if err != nil {
 		return nil, err
 	}
-	n := t.pair().Value
+	p := t.pair()
+	n := p.Value
 	switch {
 	case n.Kind != Scalar:
 		return nil, &EditError{d.Line(n.Start), path, "is a " + n.Kind.String() + ", not a single value"}
 	case n.Tag != "":
 		return nil, &EditError{d.Line(n.Start), path, "the value has the tag " + n.Tag + "; remove the tag first"}
-	case n.Empty():
-		return d.apply(splice{n.End, n.End, " " + text})
 	}
-	return d.apply(splice{n.Body, n.End, text})
+	text = jsonScalar(text, d.root.Style == Flow && p.Key.Style == DoubleQuoted)
+	m := func(before *Tree) (*Tree, error) {
+		v, err := scalarText(text)
+		if err == nil {
+			before.Put(v, path...)
+		}
+		return before, err
+	}
+	return d.edit(p.start, path, m, d.setTries(t, text)...)
+}
+
+// setTries lists the ways to put text where the scalar of a pair stands.
+func (d *Doc) setTries(t target, text string) [][]splice {
+	p := t.pair()
+	n := p.Value
+	end := d.lineEnd(n.Body)
+	switch hash := bytes.IndexByte(d.src[n.Body:end], '#'); {
+	case p.colon < 0 && t.parent.Style == Flow:
+		return [][]splice{{{p.end(), p.end(), ": " + text}}}
+	case p.colon < 0: // an explicit key alone
+		at := d.lineEnd(p.end())
+		return [][]splice{{{at, at, d.eol(at) + strings.Repeat(" ", t.parent.column) + ": " + text}}}
+	case n.Empty():
+		return [][]splice{{{n.End, n.End, " " + text}}, {{n.End, n.End, " " + text + " "}}}
+	case hash >= 0 && (n.Style == Literal || n.Style == Folded):
+		// The comment behind "|" belongs to the line and stays.
+		head := len(bytes.TrimRight(d.src[n.Body:n.Body+hash], " \t"))
+		return [][]splice{{{n.Body, n.Body + head, text}, {end, max(n.End, end), ""}}}
+	}
+	return [][]splice{{{n.Body, n.End, text}}, {{n.Body, n.End, text + " "}}}
 }
 
 // RenameKey gives the key at path another name and keeps its quotes.
@@ -252,20 +290,36 @@ func (d *Doc) RenameKey(path []string, name string) (*Doc, error) {
 	if err != nil {
 		return nil, err
 	}
+	start := t.pair().start
 	if _, n := t.parent.get(name); n > 0 {
-		return nil, &EditError{d.Line(t.pair().start), path, "a key " + name + " stands beside it"}
+		return nil, &EditError{d.Line(start), path, "a key " + name + " stands beside it"}
 	}
-	return d.apply(renamed(t.pair().Key, name))
+	renamedPath := append(slices.Clone(path[:len(path)-1]), name)
+	if f, ok := d.Find(renamedPath...); ok {
+		return nil, &EditError{d.Line(start), path, "a merge gives " + name + " a value, from line " + strconv.Itoa(f.Line) + ", that it would hide"}
+	}
+	e, err := d.edit(start, path, func(before *Tree) (*Tree, error) {
+		return before, before.Rename(name, path...)
+	}, []splice{renamed(t.pair().Key, name)})
+	if err == nil {
+		err = e.inherited(d.Line(start), path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // renamed is the splice that gives a key another name in the quotes it has.
 func renamed(k *Node, name string) splice {
 	text := Quote(name)
 	switch {
-	case k.Style == DoubleQuoted && text[0] != '"':
-		text = `"` + name + `"`
-	case k.Style == SingleQuoted && !strings.ContainsAny(name, "'\n\t\\"):
+	case k.Style == DoubleQuoted:
+		text = doubleQuote(name)
+	case k.Style == SingleQuoted && singleQuotable(name):
 		text = "'" + name + "'"
+	case k.Empty():
+		text += " " // "? " and ": " have nothing to stand on without a blank
 	}
 	return splice{k.Body, k.End, text}
 }

@@ -27,33 +27,55 @@ func Text(s string) Value { return Value{Scalar: Quote(s)} }
 // a section with keys on lines of their own it comes after the last entry and the comments
 // indented deeper than it; in brackets it comes last.
 func (d *Doc) Insert(path []string, v Value) (*Doc, error) {
+	if len(path) == 0 {
+		return nil, &EditError{1, path, "no path"}
+	}
+	tries, at, err := d.insertTries(path, v)
+	if err != nil {
+		return nil, err
+	}
+	return d.edit(at, path, func(before *Tree) (*Tree, error) {
+		t, err := v.Tree()
+		if before == nil {
+			before = &Tree{Kind: Mapping}
+		}
+		if err == nil {
+			before.Put(t, path...)
+		}
+		return before, err
+	}, tries...)
+}
+
+// insertTries lists the ways to add an entry, and says where the section is that gets it.
+func (d *Doc) insertTries(path []string, v Value) (tries [][]splice, at int, err error) {
 	if d.root == nil {
-		return d.insertTop(nest(path, v))
+		return d.insertTop(nest(path, v)), 0, nil
 	}
 	n, colon := d.root, -1
 	for i, key := range path {
 		if n.isNull() {
-			return d.fill(n, colon, path[:i], nest(path[i:], v))
+			tries, err := d.fill(n, colon, path[:i], nest(path[i:], v))
+			return tries, n.Start, err
 		}
 		if err := d.editable(n, path[:i], true); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		k, count := n.get(key)
 		switch {
 		case count > 1:
-			return nil, &EditError{d.Line(n.Pairs[k].start), path[:i+1], "the key is given " + times(count) + "; keep one"}
+			return nil, 0, &EditError{d.Line(n.Pairs[k].start), path[:i+1], "the key is given " + times(count) + "; keep one"}
 		case k < 0:
 			if f, ok := d.Find(path[:i+1]...); ok && f.Shared > 0 {
-				return nil, &EditError{f.Shared, path[:i+1], "the value comes from an alias or a merge; write it out here first"}
+				return nil, 0, &EditError{f.Shared, path[:i+1], "the value comes from an alias or a merge; write it out here first"}
 			}
-			return d.add(n, nest(path[i:], v))
+			return d.add(n, nest(path[i:], v)), n.Start, nil
 		}
 		colon, n = n.Pairs[k].colon, n.Pairs[k].Value
 		if err := d.unsharedTop(n, path[:i+1]); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
-	return nil, &EditError{d.Line(n.Start), path, "the key is there already"}
+	return nil, 0, &EditError{d.Line(n.Start), path, "the key is there already"}
 }
 
 // unsharedTop checks that n itself is not used again elsewhere.
@@ -90,6 +112,10 @@ func (l layout) deeper() layout { return layout{l.indent + l.step, l.step, l.eol
 func (l layout) block(b *strings.Builder, f Field) {
 	b.WriteString(l.indent + Quote(f.Key) + ":")
 	switch {
+	case f.Value.Map != nil && len(f.Value.Map) == 0:
+		b.WriteString(" {}" + l.eol)
+	case f.Value.List != nil && len(f.Value.List) == 0:
+		b.WriteString(" []" + l.eol)
 	case f.Value.Map != nil:
 		b.WriteString(l.eol)
 		for _, g := range f.Value.Map {
@@ -100,6 +126,8 @@ func (l layout) block(b *strings.Builder, f Field) {
 		for _, it := range f.Value.List {
 			b.WriteString(l.indent + l.step + "- " + it + l.eol)
 		}
+	case f.Value.Scalar == "":
+		b.WriteString(l.eol)
 	default:
 		b.WriteString(" " + f.Value.Scalar + l.eol)
 	}
@@ -108,8 +136,8 @@ func (l layout) block(b *strings.Builder, f Field) {
 // flow writes a field inside brackets; json asks for quoted keys.
 func flow(b *strings.Builder, f Field, json bool) {
 	key := Quote(f.Key)
-	if json && key[0] != '"' {
-		key = `"` + f.Key + `"`
+	if json {
+		key = doubleQuote(f.Key)
 	}
 	b.WriteString(key + ": ")
 	switch {
@@ -137,17 +165,6 @@ func jsonItems(items []string, json bool) []string {
 	return out
 }
 
-// jsonScalar quotes plain text for a file that is JSON, where plain text is not allowed.
-func jsonScalar(text string, json bool) string {
-	if !json || text == "" || strings.IndexByte(`"[{`, text[0]) >= 0 {
-		return text
-	}
-	if s, ok := resolvePlain(text).(string); ok {
-		return `"` + strings.Trim(s, "'") + `"`
-	}
-	return text
-}
-
 // step returns the indentation of one level in this file: that of the first section with
 // keys below it, two spaces if there is none.
 func (d *Doc) step() string {
@@ -161,32 +178,30 @@ func (d *Doc) step() string {
 	return "  "
 }
 
-// insertTop adds an entry to a file that has none, at its end.
-func (d *Doc) insertTop(f Field) (*Doc, error) {
-	at := len(d.src)
-	l := layout{"", "  ", d.eol(0)}
-	return d.apply(d.insertLines(at, l, f))
-}
-
-// insertLines is the splice that puts a field on lines of its own at a line start, or at
-// the end of a file whose last line has no break; that end stays without one.
-func (d *Doc) insertLines(at int, l layout, f Field) splice {
+// insertTop adds an entry to a file that has none: at its end, or before the marker that
+// ends the document.
+func (d *Doc) insertTop(f Field) [][]splice {
 	var b strings.Builder
-	l.block(&b, f)
-	text := b.String()
-	if at == len(d.src) && at > 0 && lastBreak(d.src) == 0 && string(d.src) != bom {
-		text = l.eol + strings.TrimSuffix(text, l.eol)
+	layout{"", "  ", d.eol(0)}.block(&b, f)
+	s := &scanner{src: d.src}
+	if bytes.HasPrefix(d.src, []byte(bom)) {
+		s.pos, s.ls = len(bom), len(bom)
 	}
-	return splice{at, at, text}
+	if _, _, err := s.prologue(); err == nil && !s.eof() {
+		return [][]splice{{{s.ls, s.ls, b.String()}}}
+	}
+	return [][]splice{{d.ownLines(len(d.src), b.String())}}
 }
 
 // add puts a field behind the last entry of a mapping.
-func (d *Doc) add(n *Node, f Field) (*Doc, error) {
+func (d *Doc) add(n *Node, f Field) [][]splice {
 	if n.Style == Flow {
-		return d.apply(d.addFlow(n, f)...)
+		return d.addFlow(n, f)
 	}
-	l := layout{strings.Repeat(" ", n.column), d.step(), d.eol(n.End)}
-	return d.apply(d.insertLines(d.after(n.End, n.column), l, f))
+	var b strings.Builder
+	layout{strings.Repeat(" ", n.column), d.step(), d.eol(n.End)}.block(&b, f)
+	at := d.after(n.End, n.column)
+	return [][]splice{{d.ownLines(at, b.String())}, {d.ownLines(d.afterBlank(at), b.String())}}
 }
 
 // after returns the line start behind a block that ends at end, and behind the comment
@@ -210,54 +225,84 @@ func (d *Doc) after(end, column int) int {
 }
 
 // addFlow puts a field before the closing bracket.
-func (d *Doc) addFlow(n *Node, f Field) []splice {
+func (d *Doc) addFlow(n *Node, f Field) [][]splice {
 	json := len(n.Pairs) == 0 && d.root.Style == Flow || len(n.Pairs) > 0 && n.Pairs[0].Key.Style == DoubleQuoted
 	var b strings.Builder
 	flow(&b, f, json)
 	return d.addText(n, flowSpans(n), b.String())
 }
 
-// addText puts an entry before the closing bracket of a flow collection, on a line of its
-// own where the others stand so.
-func (d *Doc) addText(n *Node, spans []span, text string) []splice {
+// addText lists the ways to put an entry before the closing bracket of a flow collection:
+// on a line of its own where the others stand so, below the comment of the last one.
+func (d *Doc) addText(n *Node, spans []span, text string) (tries [][]splice) {
 	if len(spans) == 0 {
-		return []splice{{n.open + 1, n.open + 1, text}}
+		at := n.open + 1
+		return [][]splice{{{at, at, text}}, {{at, at, text + " "}}}
 	}
 	last := spans[len(spans)-1]
-	at, lead := last.to, ", "
+	comma := d.commaAfter(last.to, n.End-1)
+	tail := max(last.to, comma+1)
 	ls := d.lineStart(last.from)
-	if d.blankBetween(ls, last.from) && ls > n.open {
-		lead = "," + d.eol(last.to) + string(d.src[ls:last.from])
+	if ls > n.open && d.blankBetween(ls, last.from) && d.onlyComment(tail) {
+		end := d.lineEnd(tail)
+		line := d.eol(end) + string(d.src[ls:last.from]) + text
+		if comma >= 0 {
+			return [][]splice{{{end, end, line + ","}}}
+		}
+		tries = append(tries, []splice{{last.to, last.to, ","}, {end, end, line}})
 	}
-	if c := d.commaAfter(last.to, n.End-1); c >= 0 {
-		at, lead = c+1, strings.TrimPrefix(lead, ",")
-		text += ","
+	if comma >= 0 {
+		return append(tries, []splice{{comma + 1, comma + 1, " " + text + ","}})
 	}
-	return []splice{{at, at, lead + text}}
+	for _, lead := range []string{", ", " , "} { // a value left empty needs the blank
+		tries = append(tries, []splice{{last.to, last.to, lead + text}}, []splice{{last.to, last.to, lead + text + " "}})
+	}
+	return tries
 }
 
 // fill gives a key without a value, or with null, a section with one entry. colon is the
 // offset of the key's colon.
-func (d *Doc) fill(n *Node, colon int, path []string, f Field) (*Doc, error) {
-	if colon < 0 {
+func (d *Doc) fill(n *Node, colon int, path []string, f Field) ([][]splice, error) {
+	switch {
+	case n == d.root:
 		return nil, &EditError{d.Line(n.Start), path, "the file holds the single value null"}
-	}
-	if n.propEnd > 0 {
+	case n.propEnd > 0:
 		return nil, &EditError{d.Line(n.Start), path, "an anchor without a value stands here; remove it first"}
+	case colon < 0:
+		return nil, &EditError{d.Line(n.Start), path, "the key has no colon; write one behind it"}
 	}
 	column, ok := d.keyColumn(colon)
 	if !ok {
 		var b strings.Builder
 		flow(&b, f, d.root.Style == Flow)
-		return d.apply(splice{colon + 1, n.End, " {" + b.String() + "}"})
+		if n.Empty() {
+			return [][]splice{{{n.End, n.End, " {" + b.String() + "}"}}}, nil
+		}
+		return [][]splice{{{n.Start, n.End, "{" + b.String() + "}"}}}, nil
 	}
-	l := layout{strings.Repeat(" ", column) + d.step(), d.step(), d.eol(colon)}
-	at := d.afterLine(max(n.End, colon+1))
-	line := d.insertLines(at, l, f)
-	if n.Empty() {
-		return d.apply(line)
+	var b strings.Builder
+	layout{strings.Repeat(" ", column) + d.step(), d.step(), d.eol(colon)}.block(&b, f)
+	line := d.ownLines(d.afterLine(max(n.End, colon+1)), b.String())
+	return [][]splice{append(d.dropNull(n, colon), line)}, nil
+}
+
+// dropNull is the splice that removes a null behind a colon: with the blanks before it, or
+// with its line where it has one.
+func (d *Doc) dropNull(n *Node, colon int) []splice {
+	switch start := d.lineStart(n.Start); {
+	case n.Empty():
+		return nil
+	case start <= colon:
+		return []splice{{colon + 1, n.End, ""}}
+	case d.blankBetween(start, n.Start) && d.blankBetween(n.End, d.lineEnd(n.End)) && d.afterLine(n.End) > d.lineEnd(n.End):
+		return []splice{{start, d.afterLine(n.End), ""}}
+	default: // its comment stays; a tab before it may not start the line
+		end := n.End
+		for end < len(d.src) && isBlank(d.src[end]) {
+			end++
+		}
+		return []splice{{n.Start, end, ""}}
 	}
-	return d.apply(splice{colon + 1, n.End, ""}, line)
 }
 
 // keyColumn returns the column of the block key whose colon is given; ok is false in a
@@ -274,31 +319,4 @@ func (d *Doc) keyColumn(colon int) (column int, ok bool) {
 		}
 	})
 	return column, ok
-}
-
-// AppendItem adds a scalar, as YAML writes it, behind the last item of the list at path.
-func (d *Doc) AppendItem(path []string, text string) (*Doc, error) {
-	t, err := d.locate(path)
-	if err != nil {
-		return nil, err
-	}
-	list := t.pair().Value
-	if list.Kind != Sequence {
-		return nil, &EditError{d.Line(list.Start), path, "is a " + list.Kind.String() + ", not a list"}
-	}
-	if list.Style == Flow {
-		json := d.root.Style == Flow
-		return d.apply(d.addText(list, flowSpans(list), jsonScalar(text, json))...)
-	}
-	dash := list.dashes[len(list.dashes)-1]
-	if !d.blankBetween(d.lineStart(dash), dash) {
-		return nil, &EditError{d.Line(dash), path, "the list shares its line with another one; write it on lines of its own"}
-	}
-	at := d.after(list.End, list.column)
-	line := string(d.src[d.lineStart(dash):dash]) + "- " + text + d.eol(list.End)
-	if at == len(d.src) && lastBreak(d.src) == 0 {
-		eol := d.eol(list.End)
-		line = eol + strings.TrimSuffix(line, eol)
-	}
-	return d.apply(splice{at, at, line})
 }

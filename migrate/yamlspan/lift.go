@@ -3,6 +3,8 @@
 package yamlspan
 
 import (
+	"errors"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -17,100 +19,165 @@ type Lift struct {
 
 // ListToMap moves items of the list at from, each a mapping, into the mapping at to, with
 // the text, quotes and comments they have; the list goes when no item is left. A top-level
-// to that does not exist takes the list's place. Both paths have one key.
+// to that does not exist takes the place before the list, or, where the first item is in
+// brackets, comes last. Both paths have one key.
 func (d *Doc) ListToMap(from, to string, lifts []Lift) (*Doc, error) {
-	t, err := d.locate([]string{from})
+	t, list, err := d.list([]string{from})
 	if err != nil {
 		return nil, err
 	}
-	list := t.pair().Value
-	if list.Kind != Sequence || t.parent != d.root {
-		return nil, &EditError{d.Line(list.Start), []string{from}, "is a " + list.Kind.String() + ", not a list"}
+	_, count := d.root.get(to)
+	want := ownTree(d.root)
+	if err := d.liftable(list, from, lifts); err != nil {
+		return nil, err
 	}
+	before := list.Style == Block && len(lifts) > 0 && list.Items[lifts[0].Index].Style == Block
+	if err := liftTree(want, from, to, lifts, count == 0 && before); err != nil {
+		return nil, &EditError{d.Line(list.Start), []string{from}, err.Error()}
+	}
+	e := d
 	for _, l := range lifts {
-		if d, err = d.liftOne(from, to, l); err != nil {
+		if e, err = e.liftOne(from, to, l); err != nil {
 			return nil, err
 		}
 	}
-	drop := make([]int, len(lifts))
-	for i, l := range lifts {
-		drop[i] = l.Index
+	if e, err = e.removeLifted(from, lifts); err != nil {
+		return nil, err
 	}
-	if len(drop) == len(list.Items) {
-		return d.Delete([]string{from})
+	if equal, where := want.Equal(ownTree(e.root)); !equal {
+		return nil, &EditError{d.Line(t.pair().start), []string{from}, "the move would change how " + PathString(where) + " is read; move the entries by hand"}
 	}
-	slices.SortFunc(drop, func(a, b int) int { return b - a })
-	for _, i := range drop {
-		if d, err = d.removeWithComments(from, i); err != nil {
-			return nil, err
+	return e, nil
+}
+
+// liftError puts what went wrong with an item into the terms of the document.
+func (d *Doc) liftError(err error, item *Node, from string) error {
+	var ee *EditError
+	if errors.As(err, &ee) {
+		return &EditError{d.Line(item.Start), ee.Path, ee.Msg}
+	}
+	return &EditError{d.Line(item.Start), []string{from}, err.Error()}
+}
+
+// liftable checks the items that are to move.
+func (d *Doc) liftable(list *Node, from string, lifts []Lift) error {
+	for _, l := range lifts {
+		if l.Index < 0 || l.Index >= len(list.Items) {
+			return &EditError{d.Line(list.Start), []string{from}, "no such item"}
+		}
+		item := list.Items[l.Index]
+		if err := d.unshared(item, []string{from}); err != nil {
+			return err
+		}
+		if item.Kind != Mapping {
+			return &EditError{d.Line(item.Start), []string{from}, "the item is a " + item.Kind.String() + ", not a mapping"}
 		}
 	}
-	return d, nil
+	return nil
+}
+
+// liftTree makes the same move in the tree of the document.
+func liftTree(t *Tree, from, to string, lifts []Lift, before bool) error {
+	list := t.At(from)
+	gone := map[int]bool{}
+	entries := &Tree{Kind: Mapping}
+	for _, l := range lifts {
+		gone[l.Index] = true
+		item := list.Values[l.Index].Clone()
+		for _, key := range l.Drop {
+			if err := item.Remove(key); err != nil {
+				return err
+			}
+		}
+		for _, old := range slices.Sorted(maps.Keys(l.Rename)) {
+			if err := item.Rename(l.Rename[old], old); err != nil {
+				return err
+			}
+		}
+		entries.Put(item, l.Key)
+	}
+	if before {
+		t.PutBefore(from, entries, to)
+	} else {
+		for i, k := range entries.Keys {
+			t.Put(entries.Values[i], to, k.text)
+		}
+	}
+	var kept []*Tree
+	for i, v := range list.Values {
+		if !gone[i] {
+			kept = append(kept, v)
+		}
+	}
+	list.Values = kept
+	if len(kept) == 0 {
+		return t.Remove(from)
+	}
+	return nil
 }
 
 // liftOne inserts one item under to; the list stays as it is.
 func (d *Doc) liftOne(from, to string, l Lift) (*Doc, error) {
-	t, err := d.locate([]string{from})
+	_, list, err := d.list([]string{from})
 	if err != nil {
 		return nil, err
 	}
-	list := t.pair().Value
 	item := list.Items[l.Index]
-	if err := d.unshared(item, []string{from}); err != nil {
-		return nil, err
-	}
-	if item.Kind != Mapping {
-		return nil, &EditError{d.Line(item.Start), []string{from}, "the item is a " + item.Kind.String() + ", not a mapping"}
-	}
 	if item.Style == Flow {
-		text, err := d.itemText(item, l)
+		text, err := itemText(d.src[item.Start:item.End], l)
 		if err != nil {
-			return nil, err
+			return nil, d.liftError(err, item, from)
 		}
 		return d.Insert([]string{to, l.Key}, Value{Scalar: text})
 	}
-	ti, count := d.root.get(to)
-	at := d.lineStart(t.pair().start)
-	column := d.step()
-	head := ""
 	eol := d.eol(item.Start)
-	var cut []splice
-	switch {
-	case count > 1:
-		return nil, &EditError{d.Line(d.root.Pairs[ti].start), []string{to}, "the key is given " + times(count) + "; keep one"}
-	case count == 0:
-		head = to + ":" + eol
-	default:
-		p := d.root.Pairs[ti]
-		switch v := p.Value; {
-		case v.Kind == Mapping && v.Style == Block:
-			if err := d.editable(v, []string{to}, true); err != nil {
-				return nil, err
-			}
-			at, column = d.after(v.End, v.column), strings.Repeat(" ", v.column)
-		case (v.isNull() || v.Kind == Mapping && len(v.Pairs) == 0) && v.propEnd == 0:
-			at = d.afterLine(p.end())
-			if !v.Empty() {
-				cut = append(cut, splice{p.colon + 1, v.End, ""})
-			}
-		default:
-			return nil, &EditError{d.Line(v.Start), []string{to}, "is written in brackets on one line; write its entries on lines of their own"}
-		}
-	}
-	body, err := d.itemLines(list, l, column, eol)
+	place, err := d.liftPlace(from, to, eol)
 	if err != nil {
 		return nil, err
 	}
-	text := head + body
-	if at == len(d.src) && lastBreak(d.src) == 0 {
-		text = eol + strings.TrimSuffix(text, eol)
+	body, err := d.itemLines(list, l, place.column, eol)
+	if err != nil {
+		return nil, d.liftError(err, item, from)
 	}
-	return d.apply(append(cut, splice{at, at, text})...)
+	return d.apply(append(place.cut, d.ownLines(place.at, place.head+body))...)
 }
 
+// liftPlace is where the lines of a lifted item go.
+type liftPlace struct {
+	at     int
+	head   string // a line before them
+	column string // their indentation
+	cut    []splice
+}
+
+func (d *Doc) liftPlace(from, to, eol string) (liftPlace, error) {
+	base := strings.Repeat(" ", d.root.column)
+	i, count := d.root.get(to)
+	switch {
+	case count > 1:
+		return liftPlace{}, &EditError{d.Line(d.root.Pairs[i].start), []string{to}, "the key is given " + times(count) + "; keep one"}
+	case count == 0:
+		t, err := d.locate([]string{from})
+		return liftPlace{at: d.lineStart(t.pair().start), head: base + Quote(to) + ":" + eol, column: base + d.step()}, err
+	}
+	p := d.root.Pairs[i]
+	v := p.Value
+	switch {
+	case v.Kind == Mapping && v.Style == Block:
+		return liftPlace{at: d.after(v.End, v.column), column: strings.Repeat(" ", v.column)}, d.editable(v, []string{to}, true)
+	case v.isNull() && v.propEnd == 0:
+		return liftPlace{at: d.afterLine(p.end()), column: base + d.step(), cut: d.dropNull(v, p.colon)}, nil
+	case v.Kind == Mapping && len(v.Pairs) == 0 && v.propEnd == 0 && d.blankBetween(p.colon+1, v.Start):
+		return liftPlace{at: d.afterLine(p.end()), column: base + d.step(), cut: []splice{{p.colon + 1, v.End, ""}}}, nil
+	}
+	return liftPlace{}, &EditError{d.Line(v.Start), []string{to}, "is not written as keys on lines of their own; write its entries so"}
+}
+
+var errNothingLeft = errors.New("no key of this item would be left")
+
 // itemText is the text of an item with its keys renamed and dropped.
-func (d *Doc) itemText(item *Node, l Lift) (string, error) {
-	sub, err := Parse(d.src[item.Start:item.End])
+func itemText(src []byte, l Lift) (string, error) {
+	sub, err := Parse(src)
 	if err != nil {
 		return "", err
 	}
@@ -120,6 +187,9 @@ func (d *Doc) itemText(item *Node, l Lift) (string, error) {
 		}
 	}
 	var renames []splice
+	if sub.root == nil {
+		return "", errNothingLeft
+	}
 	for _, p := range sub.root.Pairs {
 		if name, ok := l.Rename[p.Key.Value]; ok && p.Key.Kind == Scalar {
 			renames = append(renames, renamed(p.Key, name))
@@ -137,13 +207,7 @@ func (d *Doc) itemLines(list *Node, l Lift, column, eol string) (string, error) 
 	item := list.Items[l.Index]
 	// The first key gets its own column back, so that the part reads as a mapping.
 	lead := strings.Repeat(" ", item.column)
-	part := &Doc{src: slices.Concat([]byte(lead), d.src[item.Body:d.lineEnd(item.End)])}
-	root, err := parse(part.src)
-	if err != nil {
-		return "", err
-	}
-	part.root, part.pieces = root, []piece{{-1, len(part.src)}}
-	text, err := part.itemText(&Node{Start: 0, End: len(part.src)}, l)
+	text, err := itemText(slices.Concat([]byte(lead), d.src[item.Body:d.lineEnd(item.End)]), l)
 	if err != nil {
 		return "", err
 	}
@@ -152,12 +216,12 @@ func (d *Doc) itemLines(list *Node, l Lift, column, eol string) (string, error) 
 	for _, c := range d.commentsAbove(list, l.Index) {
 		b.WriteString(column + c + eol)
 	}
-	b.WriteString(column + Quote(l.Key) + ":" + eol)
+	b.WriteString(column + Quote(l.Key) + ":")
+	if item.propEnd > 0 {
+		b.WriteString(" " + string(d.src[item.Start:item.propEnd]))
+	}
+	b.WriteString(eol)
 	for line := range strings.SplitAfterSeq(text, "\n") {
-		if strings.TrimSpace(line) == "" {
-			b.WriteString(line)
-			continue
-		}
 		b.WriteString(reindent(line, item.column, inner))
 	}
 	if !strings.HasSuffix(b.String(), "\n") {
@@ -167,13 +231,13 @@ func (d *Doc) itemLines(list *Node, l Lift, column, eol string) (string, error) 
 }
 
 // reindent moves a line from column to the indentation in; a line indented less keeps what
-// it lacks.
+// it lacks, and a blank one no deeper than column stays.
 func reindent(line string, column int, in string) string {
-	n := 0
-	for n < column && n < len(line) && line[n] == ' ' {
-		n++
+	n := len(line) - len(strings.TrimLeft(line, " "))
+	if n <= column && strings.TrimSpace(line) == "" {
+		return line
 	}
-	return in + line[n:]
+	return in + line[min(n, column):]
 }
 
 // commentsAbove returns the comments on lines of their own between item i and what stands
@@ -210,19 +274,59 @@ func (d *Doc) gapAbove(list *Node, i int) (from, to int) {
 	return from, to
 }
 
-// removeWithComments removes item i of a list and the comments above it, which went with it.
-func (d *Doc) removeWithComments(from string, i int) (*Doc, error) {
-	t, err := d.locate([]string{from})
+// removeLifted removes the items that moved, and the list when none is left. The comments
+// above an item on lines of its own moved with it; those of an item in brackets stay.
+func (d *Doc) removeLifted(from string, lifts []Lift) (*Doc, error) {
+	t, list, err := d.list([]string{from})
 	if err != nil {
 		return nil, err
 	}
-	list := t.pair().Value
-	if list.Style == Block {
-		if a, b := d.gapAbove(list, i); a < b {
-			if d, err = d.apply(splice{a, b, ""}); err != nil {
-				return nil, err
-			}
+	if list.Style == Flow {
+		if len(lifts) == len(list.Items) {
+			return d.Delete([]string{from})
+		}
+		return d.removeAll(from, lifts)
+	}
+	var gaps []splice
+	stay := false
+	for _, l := range lifts {
+		a, b := d.gapAbove(list, l.Index)
+		switch moved := list.Items[l.Index].Style == Block; {
+		case moved && a < b:
+			gaps = append(gaps, splice{a, b, ""})
+		case !moved && len(d.commentsAbove(list, l.Index)) > 0:
+			stay = true
 		}
 	}
-	return d.removeItem([]string{from}, i)
+	if len(lifts) == len(list.Items) && !stay {
+		return d.Delete([]string{from})
+	}
+	if len(lifts) < len(list.Items) {
+		e, err := d.apply(gaps...)
+		if err != nil {
+			return nil, err
+		}
+		return e.removeAll(from, lifts)
+	}
+	cuts := append(gaps, splice{d.lineStart(t.pair().start), d.afterLine(t.pair().colon), ""})
+	for i, it := range list.Items {
+		cuts = append(cuts, splice{d.lineStart(list.dashes[i]), d.afterLine(max(it.End, list.dashes[i]+1)), ""})
+	}
+	return d.apply(cuts...)
+}
+
+// removeAll removes the items that moved, the last one first.
+func (d *Doc) removeAll(from string, lifts []Lift) (*Doc, error) {
+	drop := make([]int, len(lifts))
+	for i, l := range lifts {
+		drop[i] = l.Index
+	}
+	slices.Sort(drop)
+	for _, i := range slices.Backward(drop) {
+		var err error
+		if d, err = d.removeItem([]string{from}, i); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
 }

@@ -29,6 +29,9 @@ func (x LineIndex) add(t *Tree, end int) {
 				first = t.Keys[next].line
 			}
 			last = first - 1
+			if t.flow {
+				last = first // in brackets the next key may share this one's last line
+			}
 		}
 		if t.Kind == Mapping {
 			x.ends[t.Keys[i]] = last
@@ -38,8 +41,9 @@ func (x LineIndex) add(t *Tree, end int) {
 }
 
 // Of returns the first and the last line that belong to the key at path: up to the line
-// before the next key. Below a value that is no mapping, that value's lines are meant; for
-// a key that is not in a mapping, last is smaller than first.
+// before the next key, or in brackets to that of the next key. Below a value that is no
+// mapping, that value's lines are meant; for a key that is not in a mapping, last is
+// smaller than first.
 func (x LineIndex) Of(path []string) (first, last int) {
 	t := x.root
 	for _, key := range path {

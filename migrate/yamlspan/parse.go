@@ -4,6 +4,7 @@ package yamlspan
 
 import (
 	"bytes"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -13,22 +14,35 @@ const bom = "\xef\xbb\xbf"
 // parse reads the single document of src. The root is nil when there is no content.
 func parse(src []byte) (*Node, error) {
 	s := &scanner{src: src}
-	if i := invalidUTF8(src); i >= 0 {
-		return nil, s.errorf(i, "not UTF-8 text")
+	root, err := s.document()
+	if s.tab > 0 {
+		return nil, s.errorf(s.tab-1, "a tab cannot indent")
+	}
+	return root, err
+}
+
+func (s *scanner) document() (*Node, error) {
+	src := s.src
+	if i, why := forbidden(src); i >= 0 {
+		return nil, s.errorf(i, why)
 	}
 	if bytes.HasPrefix(src, []byte(bom)) {
 		s.pos, s.ls = len(bom), len(bom)
 	}
-	inline, err := s.prologue()
+	begun, inline, err := s.prologue()
 	if err != nil {
 		return nil, err
 	}
-	root, err := s.block(-1, inline)
+	root, err := s.block(-1, inline, false)
 	if err != nil {
 		return nil, err
 	}
 	s.toToken()
-	if s.marker(s.pos) && s.at(s.pos) == '.' {
+	empty := root.Empty() && root.Anchor == "" && root.Tag == ""
+	if empty && !begun && s.marker(s.pos) {
+		return nil, s.errorf(s.pos, "an end marker without a document before it")
+	}
+	for s.marker(s.pos) && s.at(s.pos) == '.' {
 		s.pos += 3
 		s.toToken()
 	}
@@ -39,49 +53,62 @@ func parse(src []byte) (*Node, error) {
 	default:
 		return nil, s.errorf(s.pos, "unexpected text; check the indentation and the quotes before it")
 	}
-	if root.Empty() && root.Anchor == "" && root.Tag == "" {
+	if empty {
 		return nil, nil
 	}
 	return root, nil
 }
 
-func invalidUTF8(src []byte) int {
-	if utf8.Valid(src) {
-		return -1
+// forbidden finds the first character that no YAML file may hold, and says what it is; -1
+// if there is none.
+func forbidden(src []byte) (at int, why string) {
+	if bytes.HasPrefix(src, []byte(bom+bom)) {
+		return len(bom), "a second byte order mark; remove it"
 	}
 	for i := 0; i < len(src); {
+		if c := src[i]; c >= 0x20 && c < 0x7f || c == '\t' || c == '\n' || c == '\r' {
+			i++
+			continue
+		}
 		r, n := utf8.DecodeRune(src[i:])
-		if r == utf8.RuneError && n == 1 {
-			return i
+		switch {
+		case r == utf8.RuneError && n == 1:
+			return i, "not UTF-8 text"
+		case r < 0xa0 && r != 0x85, r == 0xfffe, r == 0xffff:
+			return i, "a control character; write it as an escape in double quotes"
 		}
 		i += n
 	}
-	return -1
+	return -1, ""
 }
 
-// prologue skips directives and the marker that starts a document. inline reports that
-// content may follow on the marker's line, where no mapping can start.
-func (s *scanner) prologue() (inline bool, err error) {
+// prologue skips directives and the marker that starts a document. begun reports that there
+// is one; inline that content may follow on its line, where no mapping can start.
+func (s *scanner) prologue() (begun, inline bool, err error) {
 	s.toToken()
 	for s.at(s.pos) == '%' && s.pos == s.ls {
+		if !bytes.HasPrefix(s.src[s.pos:], []byte("%YAML")) {
+			return false, false, s.errorf(s.pos, "a directive other than %YAML; write the tags out")
+		}
 		for !s.lineEnd(s.pos) {
 			s.pos++
 		}
 		s.toToken()
 		if s.eof() {
-			return false, s.errorf(s.pos, "a directive without a document")
+			return false, false, s.errorf(s.pos, "a directive without a document")
 		}
 	}
 	if s.marker(s.pos) && s.at(s.pos) == '-' {
 		s.pos += 3
-		return !s.toToken(), nil
+		return true, !s.toToken(), nil
 	}
-	return false, nil
+	return false, false, nil
 }
 
 // block reads a node in block context whose content stands right of column parent. inline
-// says that text on this line precedes it, so that no block collection may start.
-func (s *scanner) block(parent int, inline bool) (*Node, error) {
+// says that text on this line precedes it, so that no block collection may start. With
+// indentless, a list below a tag or an anchor may stand at column parent itself.
+func (s *scanner) block(parent int, inline, indentless bool) (*Node, error) {
 	if s.depth++; s.depth > maxDepth {
 		return nil, s.errorf(s.pos, "nested too deep")
 	}
@@ -91,11 +118,8 @@ func (s *scanner) block(parent int, inline bool) (*Node, error) {
 		return empty, nil
 	}
 	if !inline {
-		if s.tabIndent() {
-			return nil, s.errorf(s.ls, "a tab cannot indent")
-		}
 		switch c := s.at(s.pos); {
-		case c == '-' && s.blankz(s.pos+1):
+		case s.dash():
 			return s.sequence(s.col())
 		case (c == '?' || c == ':') && s.blankz(s.pos+1), s.simpleKey():
 			return s.mapping(s.col())
@@ -106,7 +130,7 @@ func (s *scanner) block(parent int, inline bool) (*Node, error) {
 		return nil, err
 	}
 	if p.any() && s.lineEndsHere() {
-		return s.below(p, parent)
+		return s.below(p, parent, indentless)
 	}
 	n, err := s.leaf(parent, parent+1)
 	if err != nil {
@@ -123,32 +147,29 @@ func (s *scanner) block(parent int, inline bool) (*Node, error) {
 
 // below reads the content of properties that end their line: "key: &anchor" with the
 // collection on the lines below.
-func (s *scanner) below(p props, parent int) (*Node, error) {
-	end := s.pos
-	ls := s.ls
+func (s *scanner) below(p props, parent int, indentless bool) (*Node, error) {
+	end, ls := s.pos, s.ls
 	s.toToken()
-	if !s.eof() && !s.marker(s.pos) && s.col() > parent {
-		n, err := s.block(parent, false)
-		if err != nil {
-			return nil, err
-		}
-		if n.Kind == Alias || (p.anchor != "" && n.Anchor != "") || (p.tag != "" && n.Tag != "") {
-			return nil, s.errorf(n.Start, "two anchors or tags for one value")
-		}
-		return p.apply(n), nil
+	var n *Node
+	var err error
+	switch {
+	case s.eof() || s.marker(s.pos):
+	case s.col() > parent:
+		n, err = s.block(parent, false, indentless)
+	case indentless && s.col() == parent && s.dash():
+		n, err = s.sequence(parent)
 	}
-	s.pos, s.ls = end, ls
-	return p.apply(&Node{Kind: Scalar, Style: Plain, Body: p.end, End: p.end}), nil
-}
-
-// lineEndsHere reports whether only blanks and a comment stand between pos and the end of
-// the line, without moving.
-func (s *scanner) lineEndsHere() bool {
-	i := s.pos
-	for isBlank(s.at(i)) && i < len(s.src) {
-		i++
+	if err != nil {
+		return nil, err
 	}
-	return s.lineEnd(i) || (s.src[i] == '#' && i > s.ls && isBlank(s.src[i-1]))
+	if n == nil {
+		s.pos, s.ls = end, ls
+		return p.apply(&Node{Kind: Scalar, Style: Plain, Body: p.end, End: p.end}), nil
+	}
+	if n.Kind == Alias || (p.anchor != "" && n.Anchor != "") || (p.tag != "" && n.Tag != "") {
+		return nil, s.errorf(n.Start, "two anchors or tags for one value")
+	}
+	return p.apply(n), nil
 }
 
 // props are the tag and anchor before a node.
@@ -185,10 +206,13 @@ func (s *scanner) properties() (props, error) {
 				return p, s.errorf(from, "an anchor without a name")
 			}
 		case c == '!' && p.tag == "":
-			for !s.blankz(s.pos) && bytes.IndexByte([]byte(",[]{}"), s.src[s.pos]) < 0 {
+			for !s.blankz(s.pos) {
 				s.pos++
 			}
 			p.tag = string(s.src[from:s.pos])
+			if strings.ContainsAny(p.tag, "<%,[]{}") {
+				return p, s.errorf(from, "a tag that is not a plain word with a blank behind it")
+			}
 		default:
 			return p, nil
 		}
@@ -253,13 +277,14 @@ func (s *scanner) simpleKey() bool {
 	if _, err := s.properties(); err != nil {
 		return false
 	}
-	if s.blankz(s.pos) && s.pos != pos {
-		return false
+	colon := func() bool { return s.at(s.pos) == ':' && s.blankz(s.pos+1) && !s.tooLong(pos) }
+	if s.pos != pos && colon() {
+		return true // an empty key with an anchor or a tag
 	}
 	n, err := s.flowNode(false, 0, true)
 	if err != nil || n == nil || s.ls != ls {
 		return false
 	}
 	s.spaces()
-	return s.at(s.pos) == ':' && s.blankz(s.pos+1)
+	return colon()
 }

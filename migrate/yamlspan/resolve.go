@@ -3,6 +3,8 @@
 package yamlspan
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -13,7 +15,8 @@ import (
 // patterns, where yes, no, on and off are booleans.
 var (
 	reInt   = regexp.MustCompile(`^[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]+|0|[1-9][0-9_]*|[1-9][0-9_]*(?::[0-5]?[0-9])+)$`)
-	reFloat = regexp.MustCompile(`^[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?)$`)
+	reFloat = regexp.MustCompile(`^(?:[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?)$`)
+	reSixty = regexp.MustCompile(`^[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*$`)
 )
 
 // Resolve returns the value of a scalar: nil, bool, int64, float64 or string. Integers that
@@ -24,12 +27,12 @@ func Resolve(n *Node) any {
 		return n
 	}
 	switch n.Tag {
-	case "":
+	case "", "!": // a lone "!" says nothing, for upstream's reader and the library alike
 		if n.Style != Plain {
 			return n.Value
 		}
 		return resolvePlain(n.Value)
-	case "!", "!!str":
+	case "!!str":
 		return n.Value
 	case "!!int", "!!bool", "!!null", "!!float":
 		return resolvePlain(n.Value)
@@ -63,7 +66,27 @@ func resolvePlain(s string) any {
 			return f
 		}
 	}
+	if reSixty.MatchString(s) {
+		return resolveSixty(strings.ReplaceAll(s, "_", ""))
+	}
 	return s
+}
+
+// resolveSixty reads a number to the base 60 with a fraction, as 1:30.5.
+func resolveSixty(s string) any {
+	digits := strings.TrimLeft(s, "+-")
+	v := 0.0
+	for part := range strings.SplitSeq(digits, ":") {
+		d, err := strconv.ParseFloat(part, 64)
+		if err != nil {
+			return s
+		}
+		v = v*60 + d
+	}
+	if s[0] == '-' {
+		return -v
+	}
+	return v
 }
 
 // resolveInt reads an integer in one of YAML 1.1's spellings.
@@ -121,13 +144,19 @@ func IsInt(v any, want int64) bool {
 var rePlainSafe = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./@+-]*$`)
 
 // Quote returns text as a YAML scalar that every reader takes as that string: plain where
-// nothing could be misread, else in double quotes.
+// nothing could be misread, else in double quotes, which are JSON as well.
 func Quote(text string) string {
 	if rePlainSafe.MatchString(text) {
 		if _, ok := resolvePlain(text).(string); ok && !ambiguousWord(text) {
 			return text
 		}
 	}
+	return doubleQuote(text)
+}
+
+// doubleQuote puts text in double quotes. What a reader may refuse, trim or fold is written
+// as an escape.
+func doubleQuote(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, r := range text {
@@ -141,19 +170,59 @@ func Quote(text string) string {
 			b.WriteString(`\t`)
 		case r == '\r':
 			b.WriteString(`\r`)
-		case r < 0x20 || r == 0x7f:
-			b.WriteString(`\x`)
-			b.WriteString(strings.ToUpper(string("0123456789abcdef"[r>>4]) + string("0123456789abcdef"[r&15])))
-		case r == 0x85 || r == 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff:
-			b.WriteString(`\u`)
-			h := strconv.FormatInt(int64(r), 16)
-			b.WriteString(strings.Repeat("0", 4-len(h)) + h)
+		case r < 0x20 || r >= 0x7f && r <= 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
 			b.WriteRune(r)
 		}
 	}
 	b.WriteByte('"')
 	return b.String()
+}
+
+// singleQuotable reports whether text can stand between single quotes as it is.
+func singleQuotable(text string) bool {
+	return strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r > '~' || r == '\'' || r == '\\' }) < 0
+}
+
+var reNumber = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$`)
+
+// jsonScalar rewrites a scalar for a file that is JSON, which has no plain text and fewer
+// numbers; asked for nothing it returns text.
+func jsonScalar(text string, asJSON bool) string {
+	if !asJSON {
+		return text
+	}
+	root, err := parse([]byte(text))
+	if err != nil || root != nil && root.Kind != Scalar {
+		return text
+	}
+	switch v := resolveOrNull(root).(type) {
+	case nil:
+		return "null"
+	case bool:
+		return strconv.FormatBool(v)
+	case int64:
+		if !reNumber.MatchString(text) {
+			return strconv.FormatInt(v, 10)
+		}
+	case float64:
+		if !reNumber.MatchString(text) && !math.IsInf(v, 0) && !math.IsNaN(v) {
+			return strconv.FormatFloat(v, 'f', -1, 64)
+		}
+	case string:
+		if root.Style != DoubleQuoted || !json.Valid([]byte(text)) {
+			return doubleQuote(v)
+		}
+	}
+	return text
+}
+
+func resolveOrNull(n *Node) any {
+	if n == nil {
+		return nil
+	}
+	return Resolve(n)
 }
 
 // ambiguousWord reports words that some YAML reader takes for something else than text.

@@ -11,6 +11,10 @@ import (
 // maxDepth bounds nesting, so that hostile input ends in an error and not in a full stack.
 const maxDepth = 200
 
+// maxKey is how many characters a key without "?" may have before its colon. Readers stop
+// looking there, so a longer one is refused by all of them.
+const maxKey = 1024
+
 // scanner reads tokens of one document. ls is the offset where the current line starts; it
 // is maintained by every function that crosses a line break.
 type scanner struct {
@@ -18,6 +22,9 @@ type scanner struct {
 	pos   int
 	ls    int
 	depth int
+	flow  int // open brackets
+	past  int // white space before this offset is part of plain text, where tabs may stand
+	tab   int // 1 + the offset of the first tab where a line or an item may start; 0 = none
 }
 
 func (s *scanner) errorf(at int, msg string) error {
@@ -40,7 +47,8 @@ func position(src []byte, at int) (line, col int) {
 	return line, at - start + 1
 }
 
-// breakLen returns the length of the line break at i, 0 if there is none.
+// breakLen returns the length of the line break at i, 0 if there is none. YAML 1.1, which
+// upstream's reader and the library both follow, also ends a line at U+0085, U+2028, U+2029.
 func breakLen(src []byte, i int) int {
 	if i >= len(src) {
 		return 0
@@ -53,8 +61,35 @@ func breakLen(src []byte, i int) int {
 			return 2
 		}
 		return 1
+	case 0xc2:
+		if i+1 < len(src) && src[i+1] == 0x85 {
+			return 2
+		}
+	case 0xe2:
+		if i+2 < len(src) && src[i+1] == 0x80 && (src[i+2] == 0xa8 || src[i+2] == 0xa9) {
+			return 3
+		}
 	}
 	return 0
+}
+
+// lastBreak returns the length of the line break that src ends in.
+func lastBreak(src []byte) int {
+	for n := min(3, len(src)); n > 0; n-- {
+		if breakLen(src, len(src)-n) == n {
+			return n
+		}
+	}
+	return 0
+}
+
+// breakText is what the break at i counts as inside text: the two Unicode separators are
+// kept, all others are "\n".
+func breakText(src []byte, i int) string {
+	if n := breakLen(src, i); n == 3 {
+		return string(src[i : i+n])
+	}
+	return "\n"
 }
 
 func (s *scanner) at(i int) byte {
@@ -72,11 +107,7 @@ func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
 // blankz reports whether i is at white space, a line break or the end.
 func (s *scanner) blankz(i int) bool {
-	if i >= len(s.src) {
-		return true
-	}
-	c := s.src[i]
-	return isBlank(c) || c == '\n' || c == '\r'
+	return i >= len(s.src) || isBlank(s.src[i]) || breakLen(s.src, i) > 0
 }
 
 // lineEnd reports whether i is at a line break or the end.
@@ -91,6 +122,9 @@ func (s *scanner) marker(i int) bool {
 	return (m == "---" || m == "...") && s.blankz(i+3)
 }
 
+// dash reports whether a list item's dash stands at pos.
+func (s *scanner) dash() bool { return s.at(s.pos) == '-' && s.blankz(s.pos+1) }
+
 // newline steps over the break at pos.
 func (s *scanner) newline() {
 	s.pos += breakLen(s.src, s.pos)
@@ -104,10 +138,21 @@ func (s *scanner) spaces() {
 	}
 }
 
-// comment skips a comment that starts at pos, if there is one. A '#' only starts a comment
-// at the start of a line or after white space.
+// indent skips the blanks where a line or a list item starts, and remembers a tab: outside
+// brackets readers refuse it there, even on an empty line.
+func (s *scanner) indent() {
+	from := s.pos
+	s.spaces()
+	if i := bytes.IndexByte(s.src[from:s.pos], '\t'); i >= 0 && s.flow == 0 && s.tab == 0 && from+i >= s.past {
+		s.tab = from + i + 1
+	}
+}
+
+// comment skips a comment that starts at pos, if there is one. Where a token may start a
+// '#' needs no blank before it: readers take "x"#y as text with a comment. In plain text it
+// does, and that is decided before this is called.
 func (s *scanner) comment() {
-	if s.at(s.pos) != '#' || (s.pos > s.ls && !isBlank(s.src[s.pos-1])) {
+	if s.at(s.pos) != '#' {
 		return
 	}
 	for !s.lineEnd(s.pos) {
@@ -119,6 +164,9 @@ func (s *scanner) comment() {
 // whether it crossed a line.
 func (s *scanner) toToken() (crossed bool) {
 	for {
+		if s.pos == s.ls {
+			s.indent()
+		}
 		s.spaces()
 		s.comment()
 		if s.eof() || breakLen(s.src, s.pos) == 0 {
@@ -129,24 +177,20 @@ func (s *scanner) toToken() (crossed bool) {
 	}
 }
 
-// tabIndent reports whether the indentation of the current line, up to pos, holds a tab.
-func (s *scanner) tabIndent() bool { return bytes.IndexByte(s.src[s.ls:s.pos], '\t') >= 0 }
+// lineEndsHere reports whether only blanks and a comment stand between pos and the end of
+// the line, without moving.
+func (s *scanner) lineEndsHere() bool {
+	i := s.pos
+	for i < len(s.src) && isBlank(s.src[i]) {
+		i++
+	}
+	return s.lineEnd(i) || s.src[i] == '#'
+}
 
-// plainStart reports whether a plain scalar may start at pos.
-func (s *scanner) plainStart(flow bool) bool {
-	c := s.at(s.pos)
-	if s.blankz(s.pos) {
-		return false
-	}
-	switch c {
-	case '-':
-		return !s.blankz(s.pos + 1)
-	case '?', ':':
-		return !flow && !s.blankz(s.pos+1)
-	case ',', '[', ']', '{', '}', '#', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`':
-		return false
-	}
-	return true
+// tooLong reports whether a key that starts at from is too long for its colon, at pos, to
+// be found.
+func (s *scanner) tooLong(from int) bool {
+	return s.pos-from > maxKey && utf8.RuneCount(s.src[from:s.pos]) > maxKey
 }
 
 // folder joins the lines of a flow scalar as YAML folds them: one break is a space, more
@@ -154,328 +198,28 @@ func (s *scanner) plainStart(flow bool) bool {
 type folder struct {
 	out    strings.Builder
 	blanks []byte
-	breaks int
+	first  string // the first of a run of breaks; "" = none
+	rest   string
+}
+
+func (f *folder) breakLine(text string) {
+	if f.first == "" {
+		f.first = text
+		return
+	}
+	f.rest += text
 }
 
 func (f *folder) flush() {
 	switch {
-	case f.breaks == 1:
-		f.out.WriteByte(' ')
-	case f.breaks > 1:
-		f.out.WriteString(strings.Repeat("\n", f.breaks-1))
-	default:
+	case f.first == "":
 		f.out.Write(f.blanks)
+	case f.first != "\n":
+		f.out.WriteString(f.first + f.rest)
+	case f.rest == "":
+		f.out.WriteByte(' ')
+	default:
+		f.out.WriteString(f.rest)
 	}
-	f.blanks, f.breaks = f.blanks[:0], 0
-}
-
-// plain reads a plain scalar. indent is the smallest column a continuation line may have
-// outside flow context. single stops at the end of the line.
-func (s *scanner) plain(flow bool, indent int, single bool) (*Node, error) {
-	n := &Node{Kind: Scalar, Style: Plain, Start: s.pos, Body: s.pos, End: s.pos}
-	var f folder
-	for {
-		for !s.blankz(s.pos) {
-			c := s.src[s.pos]
-			if c == ':' && s.blankz(s.pos+1) {
-				break
-			}
-			if flow && (c == ',' || c == '?' || c == '[' || c == ']' || c == '{' || c == '}') {
-				break
-			}
-			f.flush()
-			f.out.WriteByte(c)
-			s.pos++
-			n.End = s.pos
-		}
-		if s.eof() || !s.blankz(s.pos) {
-			break
-		}
-		end, ls := s.pos, s.ls
-		for s.blankz(s.pos) && !s.eof() {
-			if !isBlank(s.src[s.pos]) {
-				if single {
-					s.pos, s.ls = end, ls
-					n.Value = f.out.String()
-					return n, nil
-				}
-				f.breaks++
-				s.newline()
-				continue
-			}
-			if f.breaks == 0 {
-				f.blanks = append(f.blanks, s.src[s.pos])
-			} else if s.src[s.pos] == '\t' && !flow && s.col() < indent {
-				return nil, s.errorf(s.pos, "a tab cannot indent here")
-			}
-			s.pos++
-		}
-		if f.breaks > 0 && (s.eof() || (!flow && s.col() < indent) || s.marker(s.pos)) || s.at(s.pos) == '#' {
-			s.pos, s.ls = end, ls
-			break
-		}
-	}
-	n.Value = f.out.String()
-	return n, nil
-}
-
-// single reads a single-quoted scalar.
-func (s *scanner) single() (*Node, error) {
-	return s.quoted('\'', SingleQuoted, func(f *folder) (bool, error) {
-		if s.src[s.pos] != '\'' {
-			return false, nil
-		}
-		if s.at(s.pos+1) == '\'' {
-			f.flush()
-			f.out.WriteByte('\'')
-			s.pos += 2
-			return false, nil
-		}
-		return true, nil
-	})
-}
-
-// double reads a double-quoted scalar.
-func (s *scanner) double() (*Node, error) {
-	return s.quoted('"', DoubleQuoted, func(f *folder) (bool, error) {
-		switch s.src[s.pos] {
-		case '"':
-			return true, nil
-		case '\\':
-			return false, s.escape(f)
-		}
-		return false, nil
-	})
-}
-
-// quoted reads a quoted scalar; special handles the characters that are not plain text: it
-// reports true at the closing quote.
-func (s *scanner) quoted(q byte, style Style, special func(*folder) (bool, error)) (*Node, error) {
-	n := &Node{Kind: Scalar, Style: style, Start: s.pos, Body: s.pos}
-	s.pos++
-	var f folder
-	for {
-		if s.eof() {
-			return nil, s.errorf(n.Start, "this quoted text has no end")
-		}
-		if s.marker(s.pos) {
-			return nil, s.errorf(s.pos, "a document marker inside quoted text")
-		}
-		before := s.pos
-		closed, err := special(&f)
-		switch {
-		case err != nil:
-			return nil, err
-		case closed:
-			f.flush()
-			s.pos++
-			n.End, n.Value = s.pos, f.out.String()
-			return n, nil
-		case s.pos != before:
-			continue
-		}
-		switch c := s.src[s.pos]; {
-		case breakLen(s.src, s.pos) > 0:
-			f.breaks++
-			s.newline()
-		case isBlank(c) && f.breaks > 0:
-			s.pos++
-		case isBlank(c):
-			f.blanks = append(f.blanks, c)
-			s.pos++
-		default:
-			f.flush()
-			f.out.WriteByte(c)
-			s.pos++
-		}
-	}
-}
-
-// escapes are the one-letter escapes of a double-quoted scalar.
-func escaped(c byte) (string, bool) {
-	const names = "0abt\tnvfre \"'/\\N_LP"
-	values := [...]string{
-		"\x00", "\a", "\b", "\t", "\t", "\n", "\v", "\f", "\r", "\x1b", " ", `"`, "'", "/", `\`,
-		"\u0085", "\u00a0", "\u2028", "\u2029",
-	}
-	i := strings.IndexByte(names, c)
-	if i < 0 {
-		return "", false
-	}
-	return values[i], true
-}
-
-// escape reads one backslash escape.
-func (s *scanner) escape(f *folder) error {
-	at := s.pos
-	f.flush()
-	c := s.at(s.pos + 1)
-	if n := breakLen(s.src, s.pos+1); n > 0 {
-		s.pos++
-		s.newline()
-		for s.pos < len(s.src) && isBlank(s.src[s.pos]) {
-			s.pos++
-		}
-		// Further empty lines are kept as breaks, without the space a fold would give.
-		for breakLen(s.src, s.pos) > 0 {
-			f.out.WriteByte('\n')
-			s.newline()
-			s.spaces()
-		}
-		return nil
-	}
-	if text, ok := escaped(c); ok {
-		f.out.WriteString(text)
-		s.pos += 2
-		return nil
-	}
-	size := map[byte]int{'x': 2, 'u': 4, 'U': 8}[c]
-	if size == 0 || s.pos+2+size > len(s.src) {
-		return s.errorf(at, "unknown escape in double-quoted text")
-	}
-	var r rune
-	for _, h := range s.src[s.pos+2 : s.pos+2+size] {
-		d := strings.IndexByte("0123456789abcdef", h|0x20)
-		if d < 0 || (h < '0') {
-			return s.errorf(at, "bad hexadecimal escape in double-quoted text")
-		}
-		r = r<<4 | rune(d)
-	}
-	if !utf8.ValidRune(r) {
-		return s.errorf(at, "an escape that is no character")
-	}
-	f.out.WriteRune(r)
-	s.pos += 2 + size
-	return nil
-}
-
-// blockScalar reads a literal or folded scalar; parent is the column of the collection it
-// stands in, -1 at the root.
-func (s *scanner) blockScalar(parent int) (*Node, error) {
-	n := &Node{Kind: Scalar, Style: Literal, Start: s.pos, Body: s.pos}
-	if s.src[s.pos] == '>' {
-		n.Style = Folded
-	}
-	s.pos++
-	chomp, indent := byte(0), 0
-	for range 2 {
-		switch c := s.at(s.pos); {
-		case (c == '+' || c == '-') && chomp == 0:
-			chomp = c
-			s.pos++
-		case c >= '1' && c <= '9' && indent == 0:
-			indent = max(parent, 0) + int(c-'0')
-			s.pos++
-		}
-	}
-	s.spaces()
-	s.comment()
-	if !s.lineEnd(s.pos) {
-		return nil, s.errorf(s.pos, "only a comment may follow the header of a block scalar")
-	}
-	n.End = s.pos
-	if s.eof() {
-		return n, nil
-	}
-	s.newline()
-	lines, err := s.blockLines(n, parent, indent)
-	if err != nil {
-		return nil, err
-	}
-	n.Value = joinBlock(lines, n.Style == Folded, chomp)
-	if chomp == '+' {
-		// Trailing empty lines are part of the value: they go where it goes.
-		n.End = s.pos
-		if n.End > n.Body && s.ls == s.pos {
-			n.End -= lastBreak(s.src[:s.pos])
-		}
-	}
-	return n, nil
-}
-
-// lastBreak returns the length of the line break that src ends in.
-func lastBreak(src []byte) int {
-	switch {
-	case bytes.HasSuffix(src, []byte("\r\n")):
-		return 2
-	case bytes.HasSuffix(src, []byte("\n")), bytes.HasSuffix(src, []byte("\r")):
-		return 1
-	}
-	return 0
-}
-
-// blockLine is one line of a block scalar without its indentation.
-type blockLine struct {
-	text   string
-	broken bool // the line ends in a break, not at the end of the file
-}
-
-// blockLines reads the lines of a block scalar and sets n.End behind the last one that has
-// text. An indent of 0 is found from the first line with text.
-func (s *scanner) blockLines(n *Node, parent, indent int) ([]blockLine, error) {
-	var lines []blockLine
-	for !s.eof() {
-		start := s.pos
-		for s.at(s.pos) == ' ' && (indent == 0 || s.col() < indent) {
-			s.pos++
-		}
-		if breakLen(s.src, s.pos) > 0 {
-			lines = append(lines, blockLine{broken: true})
-			s.newline()
-			continue
-		}
-		if s.eof() {
-			break
-		}
-		if indent == 0 {
-			if s.at(s.pos) == '\t' && s.col() <= parent {
-				return nil, s.errorf(s.pos, "a tab cannot indent a block scalar")
-			}
-			indent = max(s.col(), parent+1, 1)
-		}
-		if s.col() < indent {
-			s.pos = start
-			break
-		}
-		from := s.pos
-		for !s.lineEnd(s.pos) {
-			s.pos++
-		}
-		n.End = s.pos
-		lines = append(lines, blockLine{string(s.src[from:s.pos]), !s.eof()})
-		if !s.eof() {
-			s.newline()
-		}
-	}
-	return lines, nil
-}
-
-// joinBlock makes the value of a block scalar from its lines.
-func joinBlock(lines []blockLine, folded bool, chomp byte) string {
-	var b strings.Builder
-	var broken, blankStart bool // of the last line with text
-	empty := 0
-	for _, l := range lines {
-		if l.text == "" {
-			empty++
-			continue
-		}
-		fold := folded && broken && !blankStart && !isBlank(l.text[0])
-		switch {
-		case fold && empty == 0:
-			b.WriteByte(' ')
-		case broken && !fold:
-			b.WriteByte('\n')
-		}
-		b.WriteString(strings.Repeat("\n", empty))
-		b.WriteString(l.text)
-		empty, broken, blankStart = 0, l.broken, isBlank(l.text[0])
-	}
-	if broken && chomp != '-' {
-		b.WriteByte('\n')
-	}
-	if chomp == '+' {
-		b.WriteString(strings.Repeat("\n", empty))
-	}
-	return b.String()
+	f.blanks, f.first, f.rest = f.blanks[:0], "", ""
 }

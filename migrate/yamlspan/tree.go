@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -25,6 +26,8 @@ type Tree struct {
 	Keys   []*Tree
 	Values []*Tree // of a mapping beside Keys; of a list its items
 
+	tag   string // of a list or mapping; a scalar's is part of Scalar
+	flow  bool   // list or mapping: written in brackets
 	plain bool   // scalar: written without quotes
 	text  string // scalar: decoded text
 	line  int    // 1-based, as the library counts
@@ -53,33 +56,33 @@ func ReadTree(src []byte) (*Tree, error) {
 		return nil, nil
 	}
 	t := convert(doc.Content[0])
-	if t.Kind == Scalar && t.plain && t.text == "" && t.Anchor == "" {
+	if t.Kind == Scalar && t.plain && t.Scalar == "null" && t.text == "" && t.Anchor == "" {
 		return nil, nil
 	}
 	return t, nil
 }
 
 func convert(n *yaml.Node) *Tree {
-	t := &Tree{Anchor: n.Anchor, line: n.Line}
+	t := &Tree{Anchor: n.Anchor, flow: n.Style&yaml.FlowStyle != 0, line: n.Line}
+	tag := ""
+	if n.Style&yaml.TaggedStyle != 0 {
+		tag = n.Tag
+	}
 	switch n.Kind {
 	case yaml.ScalarNode:
 		t.Kind = Scalar
 		t.text = n.Value
 		t.plain = n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
-		tag := ""
-		if n.Style&yaml.TaggedStyle != 0 {
-			tag = n.Tag
-		}
 		t.Scalar = canonical(n.Value, t.plain, tag)
 	case yaml.AliasNode:
 		t.Kind, t.Alias = Alias, n.Value
 	case yaml.SequenceNode:
-		t.Kind = Sequence
+		t.Kind, t.tag = Sequence, tag
 		for _, c := range n.Content {
 			t.Values = append(t.Values, convert(c))
 		}
 	case yaml.MappingNode:
-		t.Kind = Mapping
+		t.Kind, t.tag = Mapping, tag
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			t.Keys = append(t.Keys, convert(n.Content[i]))
 			t.Values = append(t.Values, convert(n.Content[i+1]))
@@ -124,7 +127,7 @@ func (t *Tree) Equal(u *Tree) (equal bool, where []string) {
 	if t == nil || u == nil {
 		return t == u || t.bare() && u.bare(), nil
 	}
-	if t.Kind != u.Kind || t.Scalar != u.Scalar || t.Anchor != u.Anchor || t.Alias != u.Alias ||
+	if t.Kind != u.Kind || t.Scalar != u.Scalar || t.tag != u.tag || t.Anchor != u.Anchor || t.Alias != u.Alias ||
 		len(t.Values) != len(u.Values) || len(t.Keys) != len(u.Keys) {
 		return false, nil
 	}
@@ -163,13 +166,27 @@ func (d *Doc) Agrees(t *Tree) error {
 		return nil
 	}
 	if ok, where := own.Equal(t); !ok {
-		line := 1
-		if f, found := d.Find(where...); found {
-			line = f.Line
-		}
-		return &EditError{line, where, "two parsers read this differently; write it in a simpler form"}
+		return &EditError{d.lineOf(d.nearest(where)), where, "two parsers read this differently; write it in a simpler form"}
 	}
 	return nil
+}
+
+// nearest follows a path that [Tree.Equal] gave as far as it goes.
+func (d *Doc) nearest(path []string) *Node {
+	n := d.root
+	for _, name := range path {
+		i, err := strconv.Atoi(name)
+		if n.Kind == Sequence && err == nil && i < len(n.Items) {
+			n = n.Items[i]
+			continue
+		}
+		i, _ = n.get(name)
+		if i < 0 {
+			return n
+		}
+		n = n.Pairs[i].Value
+	}
+	return n
 }
 
 func ownTree(n *Node) *Tree {
@@ -177,6 +194,9 @@ func ownTree(n *Node) *Tree {
 		return nil
 	}
 	t := &Tree{Kind: n.Kind, Anchor: n.Anchor}
+	if n.Tag != "!" && n.Kind != Scalar {
+		t.tag = n.Tag
+	}
 	switch n.Kind {
 	case Scalar:
 		t.text, t.plain = n.Value, n.Style == Plain
@@ -256,15 +276,18 @@ func (t *Tree) Put(v *Tree, path ...string) {
 			*t = Tree{Kind: Mapping, Anchor: t.Anchor}
 		}
 		i := t.index(key)
-		if i < 0 {
+		last := k == len(path)-1
+		switch {
+		case i >= 0 && last:
+			v.Anchor = t.Values[i].Anchor
+			t.Values[i] = v
+		case i < 0:
 			t.Keys = append(t.Keys, &Tree{Kind: Scalar, Scalar: "text " + key, text: key})
 			t.Values = append(t.Values, &Tree{Kind: Mapping})
 			i = len(t.Keys) - 1
-		}
-		if k == len(path)-1 {
-			v.Anchor = t.Values[i].Anchor
-			t.Values[i] = v
-			return
+			if last {
+				t.Values[i] = v
+			}
 		}
 		t = t.Values[i]
 	}
@@ -284,7 +307,7 @@ func (t *Tree) Rename(name string, path ...string) error {
 	if i < 0 {
 		return fmt.Errorf("%s: not in the file", PathString(path))
 	}
-	parent.Keys[i] = &Tree{Kind: Scalar, Scalar: "text " + name, text: name}
+	parent.Keys[i] = &Tree{Kind: Scalar, Scalar: "text " + name, Anchor: parent.Keys[i].Anchor, text: name}
 	return nil
 }
 

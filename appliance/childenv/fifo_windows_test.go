@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+
+package childenv
+
+import "errors"
+
+func mkfifo(string) error { return errors.ErrUnsupported }

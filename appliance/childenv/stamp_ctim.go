@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+
+//go:build aix || dragonfly || linux || openbsd || solaris
+
+package childenv
+
+import (
+	"fmt"
+	"io/fs"
+	"syscall"
+	"time"
+)
+
+// identity tells a file from one that was put in its place, even with its time stamp.
+func identity(info fs.FileInfo) string {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprint(st.Dev, " ", st.Ino, " ", changeTime(info).UnixNano())
+}
+
+// changeTime is when a file's content, name or rights last changed.
+func changeTime(info fs.FileInfo) time.Time {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return time.Unix(st.Ctim.Unix())
+	}
+	return info.ModTime()
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+
+package atomicfile
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Options say how a file that does not exist is made.
+type Options struct {
+	Mode fs.FileMode // 0 = 0600
+	Temp string      // name of the staged file, beside the target; "" = a random one
+}
+
+// Staged is new content waiting beside the file it will replace.
+type Staged struct {
+	Target string // resolved
+	Temp   string
+	// InPlace is why the file must be overwritten instead of replaced; "" = it need not.
+	InPlace string
+
+	w    Writer
+	data []byte
+	gone bool // the staged file was renamed or discarded: Temp is not ours any more
+}
+
+// Stage writes data beside the file that path leads to. Nothing the file's readers see has
+// changed when it returns. The caller ends with Commit or CommitInPlace, and Discard. A file
+// that has the staged file's name already is an error and is left alone.
+func (w Writer) Stage(path string, data []byte, o Options) (*Staged, error) {
+	target, err := Resolve(path)
+	if err != nil {
+		return nil, err
+	}
+	st := &Staged{Target: target, w: w, data: data}
+	name := o.Temp
+	if name == "" {
+		name = "." + filepath.Base(target) + "." + rand.Text()[:8] + ".new"
+	}
+	st.Temp = filepath.Join(filepath.Dir(target), name)
+	info, err := os.Stat(target)
+	if errors.Is(err, fs.ErrNotExist) {
+		info = nil
+	} else if err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: %w", path, ErrNotRegular)
+	}
+	if err := w.step(OpCreate, st.Temp); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(st.Temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.fill(st, f, info, o.Mode); err != nil {
+		return nil, errors.Join(err, st.Discard())
+	}
+	return st, nil
+}
+
+// fill makes the staged file what the target shall be, and closes it. old is nil for a new
+// file.
+func (w Writer) fill(st *Staged, f *os.File, old fs.FileInfo, mode fs.FileMode) (err error) {
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if mode == 0 {
+		mode = 0o600
+	}
+	if old != nil {
+		mode = old.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
+		if links(old) > 1 {
+			st.InPlace = "it has more than one hard link"
+		}
+	}
+	if err := w.likeness(st, f, old); err != nil {
+		return err
+	}
+	if err := w.write(f, st.Temp, st.data); err != nil {
+		return err
+	}
+	if err := w.step(OpMode, st.Temp); err != nil {
+		return err
+	}
+	if err := f.Chmod(mode); err != nil {
+		return err
+	}
+	if err := w.step(OpSync, st.Temp); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// likeness gives the staged file the owner and attributes of the old one, or of the
+// directory for a new file made by root. What may not be given makes the write go in place.
+func (w Writer) likeness(st *Staged, f *os.File, old fs.FileInfo) error {
+	if old == nil {
+		return w.give(f, st.Temp)
+	}
+	if err := w.step(OpOwner, st.Temp); err != nil {
+		return err
+	}
+	if err := copyOwner(f, old, false); errors.Is(err, fs.ErrPermission) {
+		st.InPlace = "its owner can only be kept by writing into it"
+	} else if err != nil {
+		return err
+	}
+	if err := w.step(OpAttrs, st.Temp); err != nil {
+		return err
+	}
+	if err := copyAttrs(st.Target, f); err != nil {
+		st.InPlace = "its extended attributes can only be kept by writing into it"
+	}
+	return nil
+}
+
+// Commit puts the staged content in place by rename and flushes the directory. [ErrInPlace]
+// means that nothing happened yet and CommitInPlace is needed. After any other error look at
+// the target: the rename may have happened.
+func (s *Staged) Commit() error {
+	if s.InPlace != "" {
+		return fmt.Errorf("%s: %w: %s", s.Target, ErrInPlace, s.InPlace)
+	}
+	if err := s.w.step(OpRename, s.Target); err != nil {
+		return err
+	}
+	if err := os.Rename(s.Temp, s.Target); err != nil {
+		if crossesMount(err) {
+			s.InPlace = "it is a mount point of its own"
+			return fmt.Errorf("%s: %w: %s", s.Target, ErrInPlace, s.InPlace)
+		}
+		return err
+	}
+	s.gone = true
+	return s.w.SyncDir(filepath.Dir(s.Target))
+}
+
+// CommitInPlace overwrites the target with the staged content. A crash in it leaves a
+// mixture of old and new: see [Torn]. The staged file stays until Discard: it is the only
+// whole copy of what was being written. A caller that counts on it flushes its directory.
+func (s *Staged) CommitInPlace() error { return s.w.Overwrite(s.Target, s.data) }
+
+// Discard removes the staged file. It is no error if it is gone.
+func (s *Staged) Discard() error {
+	if s.gone {
+		return nil
+	}
+	s.gone = true
+	err := os.Remove(s.Temp)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
