@@ -177,7 +177,7 @@ func (e *Environments) settings(h home.Home, scope *secret.Scope, t *childenv.Pr
 	policy, err := config.LoadTerminal(h, e.configOptions(), in)
 	if err != nil {
 		t.TerminalRefused = err.Error()
-		return nil
+		return nil //nolint:nilerr // a refusal is a property of the profile
 	}
 	for name, value := range policy.Vars() {
 		t.Bridge = append(t.Bridge, childenv.Var{Name: name, Value: value, Origin: childenv.Bridge})

@@ -3,9 +3,11 @@
 
 The same edit is made by hermes-appliance, by a ruamel.yaml round trip (what upstream's newer
 writer does), by PyYAML (what its older one did) and by yq. For each: the median time of a whole
-command, the largest memory, and how many bytes it changed beside the planned ones.
+command, the largest memory, and how many bytes it changed beside the planned ones. Ours is
+measured twice: on files, which like the others it only reads and writes, and on a home, where it
+also locks, backs up, journals and flushes every step to the disk.
 
-Needs Debian's python3-ruamel.yaml and python3-yaml, Go, and yq v4 on PATH or in $YQ (without it
+Needs Debian's python3-ruamel.yaml, python3-yaml and time, Go, and yq v4 on PATH or in $YQ (without it
 that row is left out). Usage: bench/migrate.py [runs]
 """
 import difflib
@@ -79,8 +81,23 @@ YQ = ("del(.terminal.docker_image) | del(.terminal.vercel_runtime) | del(.compre
       "del(.security.tirith_enabled) | del(.security.tirith_fail_open) | ._config_version = 50")
 
 
+def timed(command):
+    """Runs a command: milliseconds and exit status."""
+    start = time.perf_counter()
+    child = subprocess.run(command, stdout=subprocess.DEVNULL)
+    return (time.perf_counter() - start) * 1000, child.returncode
+
+
+def peak(command):
+    """Peak memory of a command in MB, as GNU time sees it; 0 without it."""
+    if not os.path.exists("/usr/bin/time"):
+        return 0
+    done = subprocess.run(["/usr/bin/time", "-f", "%M", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    return int(done.stderr.split()[-1]) / 1024
+
+
 def measure(name, command, src, want, runs):
-    times, memory, got = [], 0, ""
+    times = []
     with tempfile.TemporaryDirectory() as tmp:
         path = os.path.join(tmp, "config.yaml")
         for _ in range(runs):
@@ -89,15 +106,18 @@ def measure(name, command, src, want, runs):
                 shutil.rmtree(full) if os.path.isdir(full) else os.remove(full)
             with open(path, "w") as f:
                 f.write(src)
-            start = time.perf_counter()
-            child = subprocess.Popen(command(tmp, path), stdout=subprocess.DEVNULL)
-            _, status, usage = os.wait4(child.pid, 0)
-            times.append((time.perf_counter() - start) * 1000)
-            memory = max(memory, usage.ru_maxrss / 1024)
+            ms, status = timed(command(tmp, path))
+            times.append(ms)
             if status != 0:
                 sys.exit(f"{name}: status {status}")
-        with open(path) as f:
+        result = os.path.join(tmp, "new.yaml")
+        with open(result if os.path.exists(result) else path) as f:
             got = f.read()
+        if os.path.exists(result):
+            os.remove(result)
+        with open(path, "w") as f:
+            f.write(src)
+        memory = peak(command(tmp, path))
     return {"name": name, "ms": statistics.median(times), "mb": memory, "stray": stray(got, want)}
 
 
@@ -111,7 +131,8 @@ def main():
                        env={**os.environ, "CGO_ENABLED": "0"})
         python = "/usr/bin/python3"
         rows = [
-            measure("hermes-appliance migrate", lambda d, p: [binary, "migrate", "--home", d], src, want, runs),
+            measure("hermes-appliance on files", lambda d, p: [binary, "migrate", "--quiet", "--old-config", p, "--new-config", d + "/new.yaml"], src, want, runs),
+            measure("hermes-appliance on a home", lambda d, p: [binary, "migrate", "--home", d], src, want, runs),
             measure("ruamel.yaml round trip", lambda d, p: [python, "-c", RUAMEL, p], src, want, max(3, runs // 3)),
             measure("PyYAML load and dump", lambda d, p: [python, "-c", PYYAML, p], src, want, max(3, runs // 3)),
         ]
@@ -144,13 +165,9 @@ def profiles(binary, src, runs):
                     f.write(text)
             with open(os.path.join(tmp, "config.yaml"), "w") as f:
                 f.write(text)
-            times, memory = [], 0
-            for _ in range(max(3, runs // 3)):
-                start = time.perf_counter()
-                child = subprocess.Popen([binary, "migrate", "--all-profiles", "--check", "--home", tmp], stdout=subprocess.DEVNULL)
-                _, _, usage = os.wait4(child.pid, 0)
-                times.append((time.perf_counter() - start) * 1000)
-                memory = max(memory, usage.ru_maxrss / 1024)
+            command = [binary, "migrate", "--all-profiles", "--check", "--home", tmp]
+            times = [timed(command)[0] for _ in range(max(3, runs // 3))]
+            memory = peak(command)
             out[kind] = (statistics.median(times), memory)
     return out
 

@@ -5,7 +5,6 @@ package migrate
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
@@ -213,9 +212,6 @@ func (m Migrator) clearStaged(h home.Home, j *journal) error {
 	for _, f := range j.Files {
 		paths = append(paths, besides(f.backup(h)))
 		target, err := atomicfile.Resolve(pathOf(h, f.Name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // a link that leads nowhere now
-		}
 		if err != nil {
 			return err
 		}
@@ -293,7 +289,7 @@ func (m Migrator) restore(h home.Home, f journalFile, target string) error {
 		}
 	}
 	if f.InPlace {
-		return m.Files.Overwrite(target, data)
+		return m.Files.Overwrite(target, data) // needs no room, where staging would: the disk may be full
 	}
 	temp := tempName(h, target, tempOld)
 	if err := m.clearTemp(filepath.Join(filepath.Dir(target), temp)); err != nil {

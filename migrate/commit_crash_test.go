@@ -182,7 +182,7 @@ func TestKillAnywhere(t *testing.T) {
 	t.Parallel()
 	const rounds, slow = 40, 300 * time.Microsecond // most of the time is spent writing, not planning
 	seed := uint64(time.Now().UnixNano())
-	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
+	random := rand.New(rand.NewPCG(seed, 1))
 	st := &stage{scene: scenes()[1], model: filepath.Join(t.TempDir(), "model")}
 	st.build(t, st.model)
 	var whole time.Duration

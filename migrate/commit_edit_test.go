@@ -172,6 +172,77 @@ func TestEditOfTornFile(t *testing.T) {
 	}
 }
 
+// TestEditAfterDoubleKill: the undoing was killed as well, while it staged an old file, and then
+// the file was edited. What was staged is not left lying about.
+func TestEditAfterDoubleKill(t *testing.T) {
+	t.Parallel()
+	st := open(t, scenes()[0])
+	met := 0
+	st.eachCrash(t, func(k int, model string) {
+		for r := range st.recoveryOps(t, model) {
+			withCopy(t, model, func(dir string) {
+				h := homeIn(dir)
+				if !crashes(func() { _, _ = st.act(t.Context(), migrator(crashAt(r+1).hook), h) }) {
+					t.Fatal("not reached")
+				}
+				if !slices.ContainsFunc(staged(t, dir), func(path string) bool { return strings.HasSuffix(path, ".migrate-old") }) {
+					return
+				}
+				met++
+				appendTo(t, h.Env(), edits().Env)
+				appendTo(t, h.Soul(), edits().Soul)
+				st.again(t, h)
+				want := st.end
+				want.Env, want.Soul = want.Env+edits().Env, want.Soul+edits().Soul
+				wantFiles(t, h, want)
+				wantClean(t, dir, h)
+			})
+		}
+	})
+	if met == 0 {
+		t.Error("no recovery was ever killed while it staged an old file")
+	}
+}
+
+// TestOtherConfigAfterKill: config.yaml was replaced by an older one after a kill, even one that
+// came when all was done but the record. .env follows config.yaml, and nothing is left over.
+func TestOtherConfigAfterKill(t *testing.T) {
+	t.Parallel()
+	const other = "_config_version: 45\nmine: 1\n"
+	st := open(t, scenes()[0])
+	undone := 0
+	st.eachCrash(t, func(k int, model string) {
+		withCopy(t, model, func(dir string) {
+			h := homeIn(dir)
+			done := filesOf(t, h) == st.end
+			late := done && hasJournal(t, h)
+			if err := os.WriteFile(h.Config(), []byte(other), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := st.again(t, h)
+			if late {
+				undone++
+				if !strings.Contains(r.Recovered, "was undone") || !strings.Contains(r.Recovered, h.Config()) {
+					t.Errorf("recovered %q", r.Recovered)
+				}
+			}
+			// A home at 45 keeps the section of SOUL.md that a step to 41 would have removed.
+			want := files{strings.Replace(other, "45", "50", 1), newEnv, oldSoul}
+			if done && !late {
+				want.Soul = newSoul // there was nothing left to undo
+			}
+			wantFiles(t, h, want)
+			wantClean(t, dir, h)
+		})
+		if t.Failed() {
+			t.Fatalf("killed at %d (%s)", k, st.ops[k-1])
+		}
+	})
+	if undone == 0 {
+		t.Error("no run was ever killed that late")
+	}
+}
+
 // TestEditMeanwhile: somebody saves one of the files while it is being migrated, at any
 // operation of the run. Their text is never lost, and the home is never half migrated.
 func TestEditMeanwhile(t *testing.T) {
@@ -244,7 +315,7 @@ func TestEditMeanwhileByRename(t *testing.T) {
 	})
 	_, err := m.Apply(t.Context(), h, migrate.Options{})
 	var r *migrate.Refusal
-	if !errors.As(err, &r) || r.Kind != migrate.ErrChanged || r.File != h.Env() {
+	if !errors.As(err, &r) || !errors.Is(r.Kind, migrate.ErrChanged) || r.File != h.Env() {
 		t.Fatalf("got %v, want ErrChanged for .env", err)
 	}
 	wantFiles(t, h, oldFiles())

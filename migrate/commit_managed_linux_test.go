@@ -150,7 +150,7 @@ func TestManagedImmutable(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), "chattr", "+"+row.flag, path).CombinedOutput()
 		testkit.Need(t, "chattr", err == nil, "chattr does not work here: "+string(out))
 		t.Cleanup(func() {
-			if out, err := exec.Command("chattr", "-"+row.flag, path).CombinedOutput(); err != nil { //nolint:noctx // the test's context is over
+			if out, err := exec.Command("chattr", "-"+row.flag, path).CombinedOutput(); err != nil {
 				t.Errorf("%v: %s", err, out)
 			}
 		})

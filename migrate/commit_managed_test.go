@@ -35,7 +35,7 @@ func wantLeftAlone(t *testing.T, m migrate.Migrator, dir string, h home.Home, te
 func wantManaged(t *testing.T, verb string, r migrate.Result, err error, texts ...string) {
 	t.Helper()
 	var refusal *migrate.Refusal
-	if !errors.As(err, &refusal) || refusal.Kind != migrate.ErrManaged || refusal.ExitCode() != 5 {
+	if !errors.As(err, &refusal) || !errors.Is(refusal.Kind, migrate.ErrManaged) || refusal.ExitCode() != 5 {
 		t.Fatalf("%s: got %v, want ErrManaged with exit 5", verb, err)
 	}
 	if refusal.Fix == "" {

@@ -78,13 +78,9 @@ func TestManyProfiles(t *testing.T) {
 			o := got[h.Profile]
 			switch h.Profile {
 			case bad:
-				if !errors.Is(o.err, migrate.ErrAmbiguous) {
-					t.Errorf("%s: got %v, want ErrAmbiguous", bad, o.err)
-				}
+				wantRefused(t, o, migrate.ErrAmbiguous)
 			case managed:
-				if !errors.Is(o.err, migrate.ErrManaged) || !o.Plan.Pending() {
-					t.Errorf("%s: got %v, want ErrManaged and the plan", managed, o.err)
-				}
+				wantRefused(t, o, migrate.ErrManaged)
 			default:
 				if o.err != nil {
 					t.Errorf("%s: %v", h.Profile, o.err)
@@ -110,5 +106,12 @@ func TestManyProfiles(t *testing.T) {
 		if h.Profile != bad && h.Profile != managed && len(backups(t, h)) != 4 {
 			t.Errorf("%s: backups %v", h.Profile, backups(t, h))
 		}
+	}
+}
+
+func wantRefused(t *testing.T, o outcome, want error) {
+	t.Helper()
+	if !errors.Is(o.err, want) || o.Applied {
+		t.Errorf("%s: got %v, want %v", o.Home.Profile, o.err, want)
 	}
 }

@@ -101,6 +101,26 @@ func TestPreviewOfInterruptedRun(t *testing.T) {
 	wantUntouched(t, h.Dir, before)
 }
 
+// TestLeftovers: a run was killed while it staged, and the home was brought to the current
+// version by other means. What was staged, a copy of .env, goes all the same; after that
+// nothing is written any more.
+func TestLeftovers(t *testing.T) {
+	t.Parallel()
+	h := oldFiles().lay(t, fastDir(t))
+	if !crashes(func() { _, _ = migrator(crashAt(12).hook).Apply(t.Context(), h, migrate.Options{}) }) || len(staged(t, h.Dir)) == 0 || hasJournal(t, h) {
+		t.Fatal("not killed while staging")
+	}
+	newFiles().lay(t, h.Dir)
+	if r := apply(t, migrator(nil), h, migrate.Options{}); r.Applied || r.Recovered != "" {
+		t.Errorf("got %+v", r)
+	}
+	wantClean(t, h.Dir, h)
+	wantFiles(t, h, newFiles())
+	before := look(t, h.Dir)
+	apply(t, silent(t), h, migrate.Options{})
+	wantUntouched(t, h.Dir, before)
+}
+
 // TestRefusedHomes: what cannot be migrated is not touched either.
 func TestRefusedHomes(t *testing.T) {
 	t.Parallel()
@@ -137,7 +157,7 @@ func TestConfigIsDirectory(t *testing.T) {
 	before := look(t, h.Dir)
 	_, err := silent(t).Apply(t.Context(), h, migrate.Options{})
 	var r *migrate.Refusal
-	if !errors.As(err, &r) || r.Kind != migrate.ErrAmbiguous || r.File != h.Config() {
+	if !errors.As(err, &r) || !errors.Is(r.Kind, migrate.ErrAmbiguous) || r.File != h.Config() {
 		t.Errorf("got %v", err)
 	}
 	wantUntouched(t, h.Dir, before)

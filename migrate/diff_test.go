@@ -272,6 +272,7 @@ func TestSecretsWhereStepsWork(t *testing.T) {
 	s := planted
 	for name, config := range map[string]string{
 		"providers":        "custom_providers:\n# " + s + "\n- name: a # " + s + "\n  base_url: https://u:" + s + "@h/v1\n  api_key: " + s + "\n  headers: {X: " + s + "}\n  ? " + "x\n  : [" + s + "]\n- {name: b, base_url: http://h/" + s + ", api_key: \"" + s + "\"}\n",
+		"beside a move":    "custom_providers:\n- " + s + "\n- {name: b, base_url: http://h}\n",
 		"no name":          "custom_providers:\n- base_url: https://u:" + s + "@h.example/v1?key=" + s + "\n",
 		"kept entries":     "custom_providers:\n- {base_url: " + s + ", api_key: " + s + "}\n- " + s + "\n- {name: x, base_url: http://h, url: " + s + ", url: " + s + "}\n",
 		"summary address":  stamped(16, "compression:\n  summary_base_url: http://"+s+"\nauxiliary:\n  compression: {api_key: "+s+"}\n"),

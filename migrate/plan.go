@@ -226,8 +226,7 @@ func (w *work) climb(l Ladder, o Options) error {
 // failed names the step that could not be done. Nothing of the plan is carried out then: a
 // home is never stamped past work that failed (H#119658).
 func (w *work) failed(err error) error {
-	var own *Refusal
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*Refusal](err); ok {
 		return own // names its file itself
 	}
 	r := ambiguous(w.in.Name, err)

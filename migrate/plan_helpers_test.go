@@ -100,8 +100,9 @@ func runStep(t *testing.T, step int, rows []at) {
 			}
 			from := max(step-1, Floor)
 			if step == Floor {
-				// No file that the ladder accepts has a version below its first step.
-				got := string(migrated(t, plain(r.config), Options{To: step}).Config)
+				// No file that the ladder accepts has a version below its first step, and one without
+				// goes to the last: so the ladder has no further step here.
+				got := string(firstStep(t, r.config).Config(plain(r.config)))
 				if d := cmp.Diff(want+"_config_version: 12\n", got); d != "" {
 					t.Errorf("step %d (-want +got):\n%s", step, d)
 				}
@@ -117,6 +118,20 @@ func runStep(t *testing.T, step int, rows []at) {
 			}
 		})
 	}
+}
+
+// firstStep plans a config without a version on a ladder of the first step alone.
+func firstStep(t *testing.T, config string) *Plan {
+	t.Helper()
+	l, err := NewLadder(v012())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := l.Plan(plain(config), Options{})
+	if err != nil {
+		t.Fatalf("plan: %v\nof:\n%s", err, config)
+	}
+	return p
 }
 
 // changesOf lists a plan's changes, each as "step action path".

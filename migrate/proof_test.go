@@ -10,6 +10,39 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/migrate/yamlspan"
 )
 
+// TestOrigin: a line of the edited file leads to the line of the original, text that was
+// added to none.
+func TestOrigin(t *testing.T) {
+	t.Parallel()
+	for _, eol := range []string{"\n", "\r\n", "\r"} {
+		w := &work{in: plain(strings.ReplaceAll("a: 1\nb:\n  c: 2\n  d: 3\ne: 4\nf: 5\n", "\n", eol)), plan: &Plan{}}
+		if err := w.open(); err != nil {
+			t.Fatal(err)
+		}
+		w.model = &yamlspan.Tree{Kind: yamlspan.Mapping}
+		edit := func(doc *yamlspan.Doc, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.doc = doc
+		}
+		edit(w.doc.Delete([]string{"a"}))
+		edit(w.doc.Delete([]string{"b", "c"}))
+		edit(w.doc.Insert([]string{"b", "n"}, yamlspan.Value{Map: []yamlspan.Field{{Key: "m", Value: yamlspan.Text("x")}}}))
+		edit(w.doc.SetScalar([]string{"e"}, "44"))
+		for _, r := range []struct {
+			path []string
+			want int
+		}{{[]string{"b"}, 2}, {[]string{"b", "d"}, 4}, {[]string{"b", "n"}, 0}, {[]string{"b", "n", "m"}, 0}, {[]string{"e"}, 5}, {[]string{"f"}, 6}} {
+			v := w.get(r.path...)
+			f, ok := w.doc.Find(r.path...)
+			if !ok || v.line != r.want || w.originLine(f.Line) != r.want {
+				t.Errorf("%q, %q: got line %d, and %d for line %d; want %d", eol, r.path, v.line, w.originLine(f.Line), f.Line, r.want)
+			}
+		}
+	}
+}
+
 // TestProve plays an editor that does not do what the plan says: nothing of it may reach a
 // file.
 func TestProve(t *testing.T) {

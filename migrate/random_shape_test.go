@@ -115,7 +115,7 @@ func (s *shaper) block(b *strings.Builder, n node, indent string) {
 		v := n.vals[i]
 		head := indent + s.key(k) + ":"
 		switch {
-		case v.keys != nil && len(v.keys) > 0 && !s.maybe(s.oneLine):
+		case len(v.keys) > 0 && !s.maybe(s.oneLine):
 			b.WriteString(head + s.comment() + "\n")
 			s.block(b, v, indent+s.indent)
 		case len(v.list) > 0 && !s.maybe(s.oneLine):

@@ -20,11 +20,16 @@ func (s *shaper) fields() map[string][][]string {
 	return map[string][][]string{
 		"terminal": {
 			with("docker_image"), with("modal_image"), with("daytona_image"), with("singularity_image"),
-			{"vercel_runtime", "node24", "node22", ""}, {"cwd", ".", "/srv/x"}, {"timeout", "180"},
+			{"vercel_runtime", "node24", "node22", ""},
+			{"cwd", ".", "/srv/x"},
+			{"timeout", "180"},
 		},
 		"compression": {
-			{"threshold_tokens", "256000", "256_000", "1", "null"}, {"summary_model", "m", `""`, "${M}", "4"},
-			{"summary_provider", "auto", "nous"}, {"summary_base_url", "http://h/v1?a=1", ""}, {"enabled", "true"},
+			{"threshold_tokens", "256000", "256_000", "1", "null"},
+			{"summary_model", "m", `""`, "${M}", "4"},
+			{"summary_provider", "auto", "nous"},
+			{"summary_base_url", "http://h/v1?a=1", ""},
+			{"enabled", "true"},
 		},
 		"delegation":    {{"max_async_children", "8", "3", "x"}, {"max_iterations", "50", "75"}, {"max_concurrent_children", "3", "5"}},
 		"curator":       {{"stale_after_days", "30", "14"}, {"archive_after_days", "90", "180"}, {"enabled", "true"}},

@@ -62,14 +62,14 @@ func (r *Refusal) Unwrap() error { return r.Kind }
 
 // ExitCode follows the table.
 func (r *Refusal) ExitCode() exitcode.Code {
-	switch r.Kind {
-	case ErrNewerStamp:
+	switch {
+	case errors.Is(r.Kind, ErrNewerStamp):
 		return exitcode.Newer
-	case ErrBelowFloor, ErrBadStamp:
+	case errors.Is(r.Kind, ErrBelowFloor), errors.Is(r.Kind, ErrBadStamp):
 		return exitcode.BelowFloor
-	case ErrManaged:
+	case errors.Is(r.Kind, ErrManaged):
 		return exitcode.Managed
-	case ErrAmbiguous:
+	case errors.Is(r.Kind, ErrAmbiguous):
 		return exitcode.Unparseable
 	}
 	return exitcode.Error

@@ -168,8 +168,13 @@ func TestRefusalExitCodes(t *testing.T) {
 		kind error
 		want exitcode.Code
 	}{
-		{ErrNewerStamp, exitcode.Newer}, {ErrManaged, exitcode.Managed}, {ErrBelowFloor, exitcode.BelowFloor},
-		{ErrBadStamp, exitcode.BelowFloor}, {ErrAmbiguous, exitcode.Unparseable}, {ErrChanged, exitcode.Error}, {nil, exitcode.Error},
+		{ErrNewerStamp, exitcode.Newer},
+		{ErrManaged, exitcode.Managed},
+		{ErrBelowFloor, exitcode.BelowFloor},
+		{ErrBadStamp, exitcode.BelowFloor},
+		{ErrAmbiguous, exitcode.Unparseable},
+		{ErrChanged, exitcode.Error},
+		{nil, exitcode.Error},
 	} {
 		err := errors.Join(errors.New("first"), &Refusal{Kind: r.kind, Msg: "m"})
 		if got := exitcode.Of(err); got != r.want {

@@ -186,7 +186,7 @@ func reportStore(t *testing.T, dir string) {
 	before := look(t, dir)
 	_, err := silent(t).Apply(t.Context(), h, migrate.Options{})
 	var r *migrate.Refusal
-	if !errors.As(err, &r) || r.Kind != migrate.ErrManaged || r.ExitCode() != 5 || !strings.Contains(r.Fix, "generated") {
+	if !errors.As(err, &r) || !errors.Is(r.Kind, migrate.ErrManaged) || r.ExitCode() != 5 || !strings.Contains(r.Fix, "generated") {
 		t.Errorf("got %v", err)
 	}
 	wantUntouched(t, dir, before)
@@ -262,7 +262,7 @@ func reportDowngrade(t *testing.T, dir string) {
 	before := look(t, dir)
 	_, err := silent(t).Apply(t.Context(), h, migrate.Options{})
 	var r *migrate.Refusal
-	if !errors.As(err, &r) || r.Kind != migrate.ErrNewerStamp || r.ExitCode() != 4 || !strings.Contains(err.Error(), "60") {
+	if !errors.As(err, &r) || !errors.Is(r.Kind, migrate.ErrNewerStamp) || r.ExitCode() != 4 || !strings.Contains(err.Error(), "60") {
 		t.Errorf("got %v", err)
 	}
 	wantUntouched(t, dir, before)

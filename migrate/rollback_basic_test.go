@@ -127,7 +127,7 @@ func TestRollbackRefusesChanged(t *testing.T) {
 		} {
 			err := f()
 			var r *migrate.Refusal
-			if !errors.As(err, &r) || r.Kind != migrate.ErrChanged || r.File != path {
+			if !errors.As(err, &r) || !errors.Is(r.Kind, migrate.ErrChanged) || r.File != path {
 				t.Fatalf("%s of %s: got %v, want ErrChanged", verb, name, err)
 			}
 			if exitcode.Of(err) != exitcode.Error {
@@ -190,7 +190,7 @@ func TestRollbackRefusesBadBackup(t *testing.T) {
 			before := look(t, h.Dir)
 			_, err := silent(t).Rollback(t.Context(), h)
 			var r *migrate.Refusal
-			if !errors.As(err, &r) || r.Kind != migrate.ErrChanged || r.File != backup {
+			if !errors.As(err, &r) || !errors.Is(r.Kind, migrate.ErrChanged) || r.File != backup {
 				t.Errorf("%s %s: got %v", name, file, err)
 			}
 			wantUntouched(t, h.Dir, before)

@@ -79,7 +79,7 @@ func wantUnknown(t *testing.T, h home.Home, path string, f func() error) {
 	before := look(t, h.Dir)
 	err := f()
 	var r *migrate.Refusal
-	if !errors.As(err, &r) || r.Kind != migrate.ErrAmbiguous || r.ExitCode() != 8 || r.File != path {
+	if !errors.As(err, &r) || !errors.Is(r.Kind, migrate.ErrAmbiguous) || r.ExitCode() != 8 || r.File != path {
 		t.Errorf("got %v, want ErrAmbiguous for %s", err, path)
 	}
 	wantUntouched(t, h.Dir, before)
@@ -179,7 +179,7 @@ func TestRecoveryWithoutBackups(t *testing.T) {
 		// A file is new already and its old content is gone: a person must say what to do.
 		stuck++
 		var r *migrate.Refusal
-		if !errors.As(err, &r) || r.Kind != migrate.ErrAmbiguous || !strings.Contains(r.Fix, journalOf(h)) || half.Config != oldConfig || half == oldFiles() {
+		if !errors.As(err, &r) || !errors.Is(r.Kind, migrate.ErrAmbiguous) || !strings.Contains(r.Fix, journalOf(h)) || half.Config != oldConfig || half == oldFiles() {
 			t.Errorf("killed at %d (%s): got %v", k, count.log[k-1], err)
 		}
 		wantFiles(t, h, half)

@@ -28,6 +28,10 @@ func (w *work) start(l Ladder, o Options) error {
 			"set the number of the Hermes version that last wrote the file")
 	case state == stampNone && o.Assume != 0:
 		w.plan.From, w.plan.Assumed = o.Assume, true
+	case state == stampNone && o.To != l.Latest():
+		// Stamped half way, the next run would take the file for one with provenance.
+		return refuse(ErrBadStamp, fmt.Sprintf("the file has no version, so it cannot stop at %d", o.To),
+			"run without --to, or say with --assume-version which version the file had")
 	case state == stampNone:
 	case o.Assume != 0:
 		return refuse(ErrBadStamp, fmt.Sprintf("the file says version %d; --assume-version is for a file without a version", from), "run without it")

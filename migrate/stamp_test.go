@@ -344,3 +344,20 @@ func TestNoConfig(t *testing.T) {
 		t.Errorf("got pending %t, from %d to %d, config %q", p.Pending(), p.From, p.To, p.Config(in))
 	}
 }
+
+// TestToNeedsAVersion: a file without a version is not stamped half way. Steps that look for
+// copied defaults would run on it next time as if it had provenance.
+func TestToNeedsAVersion(t *testing.T) {
+	t.Parallel()
+	in := plain("terminal:\n  docker_image: nikolaik/python-nodejs:python3.11-nodejs20\n")
+	r := refusalOf(t, in, Options{To: 46}, ErrBadStamp, exitcode.BelowFloor)
+	if !strings.Contains(r.Fix, "--assume-version") {
+		t.Errorf("got fix %q", r.Fix)
+	}
+	if got := string(migrated(t, in, Options{To: 47, Assume: 46}).Config); !strings.HasSuffix(got, "_config_version: 47\n") {
+		t.Errorf("with an assumed version it can stop: got %q", got)
+	}
+	if got := string(migrated(t, in, Options{To: Latest()}).Config); !strings.HasSuffix(got, "_config_version: 50\n") {
+		t.Errorf("the latest version may be named: got %q", got)
+	}
+}

@@ -296,6 +296,10 @@ func TestV045(t *testing.T) {
 			"others disabled", "agent:\n  disabled_toolsets: [web]\nplatform_toolsets:\n  cli: [file]\n",
 			"agent:\n  disabled_toolsets: [web]\nplatform_toolsets:\n  cli: [file, connections]\n",
 		},
+		{
+			"an item that is an alias of that name", "x: &connections y\nplatform_toolsets:\n  cli: [*connections, web]\n",
+			"x: &connections y\nplatform_toolsets:\n  cli: [*connections, web, connections]\n",
+		},
 		{"text", "platform_toolsets:\n  cli: web\n", ""},
 		{"no section", "platform_toolsets: [web]\n", ""},
 	})
@@ -323,4 +327,14 @@ func TestV046(t *testing.T) {
 		rows = append(rows, at{"keeps " + v, server("    disabled: " + v + "\n"), ""})
 	}
 	runStep(t, 46, rows)
+}
+
+// TestV029NeverWeakens: of an old and a new key the stricter counts.
+func TestV029NeverWeakens(t *testing.T) {
+	t.Parallel()
+	runStep(t, 29, []at{
+		{"true stays", "memory:\n  write_mode: \"on\"\n  write_approval: true\n", "memory:\n  write_approval: true\n"},
+		{"approve sets true", "memory:\n  write_mode: approve\n  write_approval: false\n", "memory:\n  write_approval: true\n"},
+		{"false and on", "memory:\n  write_mode: \"on\"\n  write_approval: false\n", "memory:\n  write_approval: false\n"},
+	})
 }

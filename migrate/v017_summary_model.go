@@ -40,10 +40,10 @@ func v017One(w *work, key string) error {
 		return nil
 	}
 	text := strings.TrimSpace(old.node.Value)
-	says := !old.isNull() && text != "" && !(key == "provider" && text == "auto")
+	says := !old.isNull() && text != "" && (key != "provider" || text != "auto")
 	now := w.get(target...)
 	current, isText := now.text()
-	set := now.ok && !now.isNull() && !(isText && (current == "" || key == "provider" && current == "auto"))
+	set := now.ok && !now.isNull() && (!isText || current != "" && (key != "provider" || current != "auto"))
 	if says && !set {
 		if !w.sectionFree(target[:2], "the summary "+key) {
 			return nil

@@ -45,12 +45,12 @@ func v021() Step {
 				return nil
 			}
 			items := make([]string, len(names))
-			shown := ""
+			var shown strings.Builder
 			for i, n := range names {
 				items[i] = yamlspan.Quote(n)
-				shown += ", " + n
+				shown.WriteString(", " + n)
 			}
-			return w.add("these plugins are installed and ran without being listed", shown[2:], yamlspan.Value{List: items}, "plugins", "enabled")
+			return w.add("these plugins are installed and ran without being listed", shown.String()[2:], yamlspan.Value{List: items}, "plugins", "enabled")
 		},
 	}
 }

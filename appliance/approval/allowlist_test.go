@@ -337,8 +337,12 @@ func TestParsePolicy(t *testing.T) {
 		{"deny cannot be read", m{"mode": "off", "deny": []any{"a", m{"x": 1}}}, Policy{Timeout: DefaultTimeout, Deny: []string{"a"}}, 1},
 		{"timeout", m{"timeout": "soon"}, Policy{Mode: Smart, Timeout: DefaultTimeout}, 1},
 		{"timeout 0", m{"timeout": 0}, Policy{Mode: Smart, Timeout: DefaultTimeout}, 1},
-		{"required", m{"command_approval_required": []any{m{"pattern": "a", "description": "b", "review": "smart"}, m{"pattern": "c", "review": "x"}}},
-			Policy{Mode: Smart, Timeout: DefaultTimeout, Required: []Requirement{{"a", "b", Guardian}, {"c", "", Human}}}, 0},
+		{
+			"required",
+			m{"command_approval_required": []any{m{"pattern": "a", "description": "b", "review": "smart"}, m{"pattern": "c", "review": "x"}}},
+			Policy{Mode: Smart, Timeout: DefaultTimeout, Required: []Requirement{{"a", "b", Guardian}, {"c", "", Human}}},
+			0,
+		},
 		{"required without a pattern", m{"mode": "smart", "command_approval_required": []any{m{"review": "smart"}}}, Policy{Timeout: DefaultTimeout}, 1},
 	} {
 		got, problems := ParsePolicy(tt.in)

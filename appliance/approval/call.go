@@ -84,7 +84,7 @@ func (k *checker) opaque(argv []string, in input, node syntax.Node) {
 	k.emit(CommandOpaque)
 	if strings.ContainsAny(argv[0], "*?[") {
 		for _, name := range []string{"rm", "dd", "mkfs", "shutdown", "reboot", "bash", "sh"} {
-			if ok, _ := path.Match(path.Base(argv[0]), name); ok {
+			if ok, err := path.Match(path.Base(argv[0]), name); err == nil && ok {
 				k.when("if the pattern means "+name, func() { k.run(append([]string{name}, argv[1:]...), in, node) })
 			}
 		}

@@ -210,10 +210,26 @@ func TestFnmatch(t *testing.T) {
 		pattern, s string
 		want       bool
 	}{
-		{"", "", true}, {"*", "", true}, {"a", "", false}, {"", "a", false}, {"a*c", "abbc", true}, {"a*c", "abbd", false},
-		{"*a*b*c*", "xaxbxcx", true}, {"?", "é", true}, {"??", "é", false}, {"[a-c]x", "bx", true}, {"[!a-c]x", "bx", false},
-		{"[]a]", "]", true}, {"[", "[", true}, {"[a", "[a", true}, {"a[b", "a[b", true}, {"[é]", "é", true}, {"*[0-9]", "a1", true},
-		{"a\n*", "a\nb/c", true}, {"a**b", "ab", true}, {"[a-]", "-", true},
+		{"", "", true},
+		{"*", "", true},
+		{"a", "", false},
+		{"", "a", false},
+		{"a*c", "abbc", true},
+		{"a*c", "abbd", false},
+		{"*a*b*c*", "xaxbxcx", true},
+		{"?", "é", true},
+		{"??", "é", false},
+		{"[a-c]x", "bx", true},
+		{"[!a-c]x", "bx", false},
+		{"[]a]", "]", true},
+		{"[", "[", true},
+		{"[a", "[a", true},
+		{"a[b", "a[b", true},
+		{"[é]", "é", true},
+		{"*[0-9]", "a1", true},
+		{"a\n*", "a\nb/c", true},
+		{"a**b", "ab", true},
+		{"[a-]", "-", true},
 	} {
 		if got := fnmatch(tt.pattern, tt.s); got != tt.want {
 			t.Errorf("fnmatch(%q, %q) = %v", tt.pattern, tt.s, got)

@@ -112,7 +112,7 @@ func (k *checker) wide(p, spelled string) (wide, outside bool) {
 	if strings.HasPrefix(p, "/") || strings.HasPrefix(p, "~") {
 		dir := k.fold(k.ctx.Dir)
 		relative := !strings.HasPrefix(spelled, "/") && !strings.HasPrefix(spelled, "~")
-		if k.ctx.Dir == "" || !within(p, dir) || isProtected(dir) && !(dir == "~" && relative) {
+		if k.ctx.Dir == "" || !within(p, dir) || isProtected(dir) && (dir != "~" || !relative) {
 			return true, true
 		}
 		p = strings.TrimPrefix(strings.TrimPrefix(p, dir), "/")

@@ -124,7 +124,7 @@ func (k *checker) service(c command) {
 			"bootout", "kickstart", "unload", "remove", "shutdown", "clean", "revert", "down", "exit", "condrestart",
 		}, w)
 	})
-	if !stops && !(c.name == "sv" && strings.HasPrefix(words[0], "d")) && !(c.name == "s6-svc" && len(words) < len(c.args)) {
+	if !stops && (c.name != "sv" || !strings.HasPrefix(words[0], "d")) && (c.name != "s6-svc" || len(words) >= len(c.args)) {
 		return
 	}
 	if slices.ContainsFunc(words, k.namesGateway) || slices.Contains(words, "all") && c.name == "supervisorctl" {

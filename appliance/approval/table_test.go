@@ -540,7 +540,7 @@ func ids(v Verdict) string {
 
 // covers reports whether got has all of want.
 func covers(got, want string) bool {
-	for _, id := range strings.Fields(want) {
+	for id := range strings.FieldsSeq(want) {
 		if !slices.Contains(strings.Fields(got), id) {
 			return false
 		}

@@ -90,8 +90,8 @@ func (k *checker) binary(b *syntax.BinaryCmd, in input) {
 	}
 	k.stmt(first, in)
 	k.maybe(func() {
-		for i := len(rest) - 1; i >= 0; i-- {
-			k.stmt(rest[i], in)
+		for _, r := range slices.Backward(rest) {
+			k.stmt(r, in)
 		}
 	})
 }
@@ -165,12 +165,12 @@ func (k *checker) forLoop(c *syntax.ForClause, in input) {
 // lastOf keeps the values that are looked at one by one; a hole stands for the others.
 func lastOf(values []string) []string {
 	var out []string
-	for i := len(values) - 1; i >= 0; i-- {
+	for _, value := range slices.Backward(values) {
 		if len(out) == maxValues {
 			return append(out, qhole)
 		}
-		if !slices.Contains(out, values[i]) {
-			out = append(out, values[i])
+		if !slices.Contains(out, value) {
+			out = append(out, value)
 		}
 	}
 	return out

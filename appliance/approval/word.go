@@ -3,6 +3,7 @@
 package approval
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 
@@ -99,9 +100,7 @@ func (k *checker) worlds(nodes []*syntax.Word) []world {
 		for _, w := range out {
 			for _, v := range values {
 				pick := make(map[string]string, len(w.pick)+1)
-				for n, x := range w.pick {
-					pick[n] = x
-				}
+				maps.Copy(pick, w.pick)
 				pick[name] = v
 				next = append(next, world{pick: pick})
 			}
@@ -244,21 +243,22 @@ func (b *fieldBuilder) split(s string) {
 		b.add(strings.ReplaceAll(s, hole, qhole))
 		return
 	}
-	blanks := " \t\n"
+	var blanks strings.Builder
+	blanks.WriteString(" \t\n")
 	for _, v := range b.k.vars["IFS"].values {
 		if !hasHole(v) && len(v) < 16 {
-			blanks += v
+			blanks.WriteString(v)
 		}
 	}
 	for {
-		i := strings.IndexAny(s, blanks)
+		i := strings.IndexAny(s, blanks.String())
 		if i < 0 {
 			b.add(s)
 			return
 		}
 		b.add(s[:i])
 		b.flush()
-		s = strings.TrimLeft(s[i:], blanks)
+		s = strings.TrimLeft(s[i:], blanks.String())
 	}
 }
 

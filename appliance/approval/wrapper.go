@@ -83,7 +83,7 @@ func (k *checker) unwrap(c command) bool {
 
 func (k *checker) peel(c command, w wrapper) {
 	if c.name == "sudo" || c.name == "doas" {
-		k.sudo(c, leading(c.args, w))
+		k.sudo(leading(c.args, w))
 	}
 	if c.name == "env" {
 		k.envSplit(c)
@@ -164,7 +164,7 @@ func leadingOptions(args []string, w wrapper) []string {
 	return opts
 }
 
-func (k *checker) sudo(c command, own []string) {
+func (k *checker) sudo(own []string) {
 	opts, _ := options(own, "ugpCrtTDRUha")
 	switch {
 	case hasOption(opts, "S", "stdin"):

@@ -233,7 +233,7 @@ func (b *builder) entry(v Var) (e entry, ok bool) {
 func (b *builder) put(e entry) {
 	slot, at := b.place(e.name())
 	if at < 0 {
-		b.index.slots[slot] = int32(len(b.entries)) + 1 //nolint:gosec // a few thousand
+		b.index.slots[slot] = int32(len(b.entries)) + 1
 		b.entries = append(b.entries, e)
 		return
 	}

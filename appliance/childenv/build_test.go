@@ -79,6 +79,59 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestExplainRules: each way of being left out has its own rule.
+func TestExplainRules(t *testing.T) {
+	t.Parallel()
+	s := world{mux: true}.snapshot("B")
+	inherit(&s, "L1=1", "L2=1", "L3=1", "L8=1", "TERMINAL_X=1", "L9=1", "HERMES_SESSION_X=1", "COPILOT_CLI_PATH=1", "NOTIFY_SOCKET=1",
+		"PYTHONHOME=1", "_HERMES_FORCE_X=1")
+	s.Launch.Dotenv, s.Launch.Ever, s.Launch.Supplied, s.Launch.Bridged = []string{"L1"}, []string{"L1", "L2"}, []string{"L2", "L3"}, []string{"L3", "L8"}
+	s.Foreign = map[string][]string{"L9": {"1"}}
+	t2 := s.Target
+	t2.Vars = []Var{own("PLUG_KEY", "1"), own("ADAPTER_KEY", "1"), own("BACKEND_KEY", "1"), own("AUXILIARY_X_API_KEY", "1"), own("BUZZ_X", "1")}
+	t2.Declared, t2.AdapterEnv, t2.BackendKeys = []string{"PLUG_KEY"}, []string{"ADAPTER_KEY", "PLUG_KEY"}, []string{"BACKEND_KEY"}
+	got, err := load(t).Explain("tool", s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []Decision{
+		{"L1", false, Inherited, "L1"},
+		{"L2", false, Inherited, "L2"},
+		{"L3", false, Inherited, "L3"},
+		{"L8", false, Inherited, "L8"},
+		{"TERMINAL_X", false, Inherited, "L8"},
+		{"L9", false, Inherited, "L9"},
+		{"HERMES_SESSION_X", false, Inherited, "GAP-session"},
+		{"COPILOT_CLI_PATH", false, Inherited, "P-routing"},
+		{"NOTIFY_SOCKET", false, Inherited, "#25"},
+		{"PYTHONHOME", false, Inherited, "PYTHON"},
+		{"_HERMES_FORCE_X", false, Inherited, "FORCE"},
+		{"PLUG_KEY", false, Dotenv, "M2"},
+		{"ADAPTER_KEY", false, Dotenv, "M9"},
+		{"BACKEND_KEY", false, Dotenv, "T1-backend"},
+		{"AUXILIARY_X_API_KEY", false, Dotenv, "T1-auxiliary"},
+		{"BUZZ_X", false, Dotenv, "T1-buzz"},
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%+v is not in %+v", want, got)
+		}
+	}
+}
+
+// TestOrder: inherited variables keep their place, replaced or not; the others come sorted.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	s := world{}.snapshot("A")
+	s.Inherited = []string{"Z=1", "B=1", "PATH=/", "A=1", "M=1"}
+	s.Target.Vars = []Var{own("Y", "2"), own("M", "2"), own("C", "2")}
+	got, err := load(t).Build("terminal", s)
+	const path = "PATH=/:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+	want := []string{"Z=1", "B=1", path, "A=1", "M=2", "C=2", "HERMES_HOME=" + homeKey("A"), "Y=2"}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got  %q, %v\nwant %q", got, err, want)
+	}
+}
+
 func manyVars(n int) []string {
 	env := []string{"HOME=/home/me", "PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/home/me/.local/bin", "HERMES_HOME=/h"}
 	for i := len(env); i < n; i++ {

@@ -157,8 +157,10 @@ func (p *Policy) compile() {
 		prefixes []string
 		bits     bits
 	}{
-		{f.Global.Prefixes, isGlobalName}, {f.Residue.Prefixes, isTerminalName},
-		{f.Session.Prefixes, isSessionName}, {f.Shell.Prefixes, isShellName},
+		{f.Global.Prefixes, isGlobalName},
+		{f.Residue.Prefixes, isTerminalName},
+		{f.Session.Prefixes, isSessionName},
+		{f.Shell.Prefixes, isShellName},
 	} {
 		for _, x := range l.prefixes {
 			p.shape(x, nil, known{l.bits, ""})

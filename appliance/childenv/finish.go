@@ -15,7 +15,7 @@ func (b *builder) finish() {
 		e := &b.entries[i]
 		switch {
 		case !e.kept():
-		case e.bits&isIdentityName != 0 && !(b.k.Grant && e.origin == Extra):
+		case e.bits&isIdentityName != 0 && (!b.k.Grant || e.origin != Extra):
 			e.rule = "K1"
 		case e.bits&isMarkerName != 0:
 			e.rule = "K2" // set again below

@@ -35,7 +35,7 @@ func (b *builder) place(name string) (slot, at int) {
 	}
 	x := &b.index
 	mask := len(x.slots) - 1
-	for slot = int(maphash.String(x.seed, name)) & mask; ; slot = (slot + 1) & mask { //nolint:gosec // the low bits are meant
+	for slot = int(maphash.String(x.seed, name)) & mask; ; slot = (slot + 1) & mask {
 		i := int(x.slots[slot]) - 1
 		if i < 0 {
 			return slot, -1

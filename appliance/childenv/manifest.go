@@ -159,10 +159,7 @@ func (s *manifestScan) stamp() string {
 func (s *manifestScan) changed(f manifestFS, started time.Time) bool {
 	again := &manifestScan{home: s.home, all: slices.Clone(s.all)}
 	for i := range again.all {
-		c := &again.all[i]
-		if c.info == nil {
-			continue
-		}
+		c := &again.all[i] // all were read, so each has been looked at
 		if started.Sub(changeTime(c.info)).Abs() < settle {
 			return true
 		}
@@ -194,7 +191,7 @@ func (m *Manifests) scanRoot(s *manifestScan, root string, strict bool) error {
 		return fmt.Errorf("plugins that cannot be listed: %w", err)
 	case err != nil:
 		s.all = append(s.all, candidate{path: root, err: err})
-		return nil
+		return nil //nolint:nilerr // reported with the candidates
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), "__") || e.Type()&(fs.ModeDir|fs.ModeSymlink) == 0 {

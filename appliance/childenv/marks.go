@@ -31,11 +31,7 @@ func (b *builder) marked() map[string]bits {
 	mark(t.Applied, isApplied)
 	mark(b.s.Forward, isForwarded)
 	mark(b.s.Select, isSelected)
-	for _, n := range t.Passthrough {
-		if b.p.Denied(n, t) == "" {
-			m[fold(n)] |= isPassed
-		}
-	}
+	mark(t.Passthrough, isPassed) // the tiers hold all the same
 	if b.routed {
 		mark(l.Dotenv, inDotenv)
 		mark(l.Ever, inEver)
@@ -51,9 +47,6 @@ func (b *builder) bitsOf(f string) bits {
 	if b.k.BackendKeys && x&isBackendKey != 0 {
 		x |= isTier1Name
 	}
-	if x&isTier1Name != 0 {
-		x &^= isTier2Name
-	}
 	return x
 }
 
@@ -65,7 +58,7 @@ func (b *builder) tierRule(e *entry) string {
 	switch {
 	case b.k.BackendKeys && e.bits&isBackendKey != 0:
 		return ruleBackend
-	case e.bits&isTier2Name != 0:
+	case e.bits&isTier1Name == 0:
 		return ruleAdapter
 	}
 	return ruleDeclared

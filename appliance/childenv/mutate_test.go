@@ -167,8 +167,17 @@ type builtWorld struct {
 func newChecks() *checks {
 	c := &checks{scenes: scenes()}
 	for _, o := range []struct{ owner, origin string }{
-		{"", fromExport}, {"", fromManaged}, {"A", fromDotenv}, {"B", fromDotenv}, {"B", fromApplied},
-		{"A", fromParent}, {"C", fromParent}, {"A", fromRemoved}, {"C", fromLost}, {"B", fromBridge}, {"B", fromOpEnv},
+		{"", fromExport},
+		{"", fromManaged},
+		{"A", fromDotenv},
+		{"B", fromDotenv},
+		{"B", fromApplied},
+		{"A", fromParent},
+		{"C", fromParent},
+		{"A", fromRemoved},
+		{"C", fromLost},
+		{"B", fromBridge},
+		{"B", fromOpEnv},
 	} {
 		for _, asked := range []bool{false, true} {
 			w := oneOrigin(o.owner, o.origin)

@@ -52,7 +52,7 @@ func TestPolicyIsStrict(t *testing.T) {
 		edit       func(root map[string]any)
 	}{
 		{"unknown field", "unknown field", func(r map[string]any) { r["extra"] = 1 }},
-		{"unknown field of a kind", "unknown field", func(r map[string]any) { sub(r, "kinds", "mcp")["alowed"] = true }},
+		{"unknown field of a kind", "unknown field", func(r map[string]any) { sub(r, "kinds", "mcp")["allowed"] = true }},
 		{"wrong version", "version 2", func(r map[string]any) { r["version"] = 2 }},
 		{"unknown base", "unknown base", func(r map[string]any) { sub(r, "kinds", "mcp")["base"] = "mpc" }},
 		{"unknown tier 1 rule", "unknown tier rule", func(r map[string]any) { sub(r, "kinds", "mcp")["tier1"] = "ask" }},
@@ -60,6 +60,7 @@ func TestPolicyIsStrict(t *testing.T) {
 		{"tier 1 without tier 2", "keeps tier 1", func(r map[string]any) { sub(r, "kinds", "mcp")["tier1"] = "keep" }},
 		{"no about", "says nothing", func(r map[string]any) { sub(r, "kinds", "mcp")["about"] = "" }},
 		{"passthrough of the whole base", "passthrough does nothing", func(r map[string]any) { sub(r, "kinds", "tool")["passthrough"] = true }},
+		{"buzz on a list", "buzz does nothing", func(r map[string]any) { sub(r, "kinds", "mcp")["buzz"] = true }},
 		{"two groups", "in the groups", func(r map[string]any) { add(groups(r, "tier1"), "names", "OPENAI_API_KEY") }},
 		{"twice in one group", "in the groups", func(r map[string]any) { add(groups(r, "tier2"), "names", "OPENAI_API_KEY") }},
 		{"group without reason", "lacks", func(r map[string]any) { groups(r, "tier1")["reason"] = "" }},
@@ -134,6 +135,9 @@ func checkTiers(p *Policy) (out []string) {
 			}
 		}
 	}
+	if tier, rule := p.Tier("COPILOT_ACP_BASE_URL"); tier != 2 || rule == "" { // a routing key, too
+		out = append(out, fmt.Sprintf("Tier(COPILOT_ACP_BASE_URL) = %d, %q", tier, rule))
+	}
 	return out
 }
 
@@ -160,13 +164,25 @@ func checkDenied(p *Policy) (out []string) {
 		BackendKeys: []string{"MYBACKEND_CRED"},
 	}
 	tests := []struct{ name, want string }{
-		{"OPENAI_API_KEY", "T2-providers"}, {"openai_api_key", "T2-providers"},
-		{"ANTHROPIC_TOKEN", "T2-providers"}, {"GH_TOKEN", "T1-github"},
-		{"AUXILIARY_VISION_API_KEY", "T1-auxiliary"}, {"GATEWAY_RELAY_SECRET", "T1-relay"},
-		{"BUZZ_PRIVATE_KEY", "T1-buzz"}, {"_HERMES_FORCE_FOO", "FORCE"}, {"myplug_token", "M2"},
-		{"MYADAPTER_KEY", "M9"}, {"MYADAPTER_COLOR", ""}, {"MYBACKEND_CRED", "T1-backend"},
-		{"PATH", ""}, {"SLACK_USER_TOKEN", ""}, {"LOCAL_LLM_API_KEY", ""}, {"GATEWAY_API_KEY", ""},
-		{"CLAUDE_CODE_OAUTH_TOKEN", ""}, {"AWS_SECRET_ACCESS_KEY", ""}, {"", ""},
+		{"OPENAI_API_KEY", "T2-providers"},
+		{"openai_api_key", "T2-providers"},
+		{"ANTHROPIC_TOKEN", "T2-providers"},
+		{"GH_TOKEN", "T1-github"},
+		{"AUXILIARY_VISION_API_KEY", "T1-auxiliary"},
+		{"GATEWAY_RELAY_SECRET", "T1-relay"},
+		{"BUZZ_PRIVATE_KEY", "T1-buzz"},
+		{"_HERMES_FORCE_FOO", "FORCE"},
+		{"myplug_token", "M2"},
+		{"MYADAPTER_KEY", "M9"},
+		{"MYADAPTER_COLOR", ""},
+		{"MYBACKEND_CRED", "T1-backend"},
+		{"PATH", ""},
+		{"SLACK_USER_TOKEN", ""},
+		{"LOCAL_LLM_API_KEY", ""},
+		{"GATEWAY_API_KEY", ""},
+		{"CLAUDE_CODE_OAUTH_TOKEN", ""},
+		{"AWS_SECRET_ACCESS_KEY", ""},
+		{"", ""},
 	}
 	for _, tt := range tests {
 		if got := p.Denied(tt.name, b); got != tt.want {

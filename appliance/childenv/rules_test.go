@@ -93,7 +93,7 @@ func (c scene) judge(got []string, err error) []string {
 			out = append(out, fmt.Sprintf("%s = %q, %v; want %q", n, v, ok, c.want[n]))
 		}
 	}
-	for _, n := range strings.Fields(c.absent) {
+	for n := range strings.FieldsSeq(c.absent) {
 		if v, ok := child[n]; ok {
 			out = append(out, fmt.Sprintf("%s = %q is there", n, v))
 		}
@@ -139,6 +139,11 @@ func launchRules() []scene {
 			inherit(s, "X=export")
 			s.Launch.Supplied = []string{"X"} // a source of B supplied it and lost
 		}, absent: "X"},
+	}
+}
+
+func bridgeRules() []scene {
+	return []scene{
 		{name: "L8 terminal", kinds: "own", edit: func(s *Snapshot) {
 			inherit(s, "TERMINAL_SSH_KEY=/a", "TERMINAL_DOCKER_IMAGE_PINNED=1", "TERMINAL_NEW_SETTING=a", "TERMINAL_CWD=/a")
 			s.Target.Bridge = []Var{{Name: "TERMINAL_CWD", Value: "/b"}}
@@ -218,6 +223,11 @@ func nameRules() []scene {
 			inherit(s, "MY_CHAT_ALLOWED_USERS=1", "XY_ALLOW_ALL_USERS=1", "XY_COLOR=1")
 			s.GatePrefixes = []string{"my-chat", "XY_"}
 		}, want: env("XY_COLOR", "1"), absent: "MY_CHAT_ALLOWED_USERS XY_ALLOW_ALL_USERS"},
+	}
+}
+
+func manifestRules() []scene {
+	return []scene{
 		{name: "M2 own", kinds: "terminal cli tool", edit: func(s *Snapshot) {
 			s.Target.Vars = []Var{own("FOO_TOKEN", "mine")}
 			s.Target.Declared = []string{"FOO_TOKEN"}
@@ -239,6 +249,11 @@ func nameRules() []scene {
 			s.Target.Vars = []Var{own("ADAPTER_TOKEN", "t"), own("BOTH_TOKEN", "t")}
 			s.Target.AdapterEnv, s.Target.Declared = []string{"ADAPTER_TOKEN", "BOTH_TOKEN"}, []string{"BOTH_TOKEN"}
 		}, want: env("ADAPTER_TOKEN", "t"), absent: "BOTH_TOKEN"},
+	}
+}
+
+func scopeRules() []scene {
+	return []scene{
 		{name: "S1", kinds: "own", edit: func(s *Snapshot) {
 			inherit(s, "LANG=C", "HTTPS_PROXY=op", "TERMINAL_ENV=docker")
 			apply(s, "LANG", "x")
@@ -296,7 +311,12 @@ func nameRules() []scene {
 	}
 }
 
-func scenes() []scene { return slices.Concat(launchRules(), nameRules(), childRules(), reports()) }
+func scenes() []scene {
+	return slices.Concat(
+		launchRules(), bridgeRules(), nameRules(), manifestRules(), scopeRules(),
+		childRules(), forceRules(), homeRules(), servedRules(), limitRules(), reports(), laterReports(),
+	)
+}
 
 // TestRules is a situation for each rule of the spec that a build decides.
 func TestRules(t *testing.T) {

@@ -174,6 +174,13 @@ func (w world) snapshot(target string) Snapshot {
 		}
 		w.declare(&s, p)
 	}
+	inOrder(s.Target)
+	return s
+}
+
+// inOrder sorts a profile's values as whoever hands them over must: stronger ones later, and
+// what only fills before what replaces.
+func inOrder(t *Profile) {
 	order := []Origin{Dotenv, OpEnv, Source}
 	slices.SortStableFunc(t.Vars, func(a, b Var) int { return slices.Index(order, a.Origin) - slices.Index(order, b.Origin) })
 	slices.SortStableFunc(t.Bridge, func(a, b Var) int { // what only fills goes first
@@ -185,7 +192,6 @@ func (w world) snapshot(target string) Snapshot {
 		}
 		return 1
 	})
-	return s
 }
 
 // declare does what makes a name of its class. A profile also tries to pass, and to forward,

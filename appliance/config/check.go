@@ -147,7 +147,7 @@ func (p *problems) file(c *Config, lookup Lookup) {
 	visit = func(n *yamlspan.Node, path []string) {
 		before := map[string]*yamlspan.Node{}
 		for _, pair := range n.Pairs {
-			here := append(path[:len(path):len(path)], pair.Key.Value)
+			here := append(slices.Clip(path), pair.Key.Value)
 			if was := before[pair.Key.Value]; was != nil && !isMerge(pair.Key) {
 				p.add(Warning, l.file, l.doc.Line(pair.Key.Start), here, fmt.Sprintf("is given before, on line %d; the last one counts", l.doc.Line(was.Start)), "keep one")
 			}

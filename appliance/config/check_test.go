@@ -16,10 +16,10 @@ import (
 )
 
 // lines shows problems, one a line.
-func (ps problems) lines() []string {
+func (p problems) lines() []string {
 	var out []string
-	for _, p := range ps {
-		out = append(out, fmt.Sprintf("%s %s:%d %s: %s; %s", p.Severity, filepath.Base(p.File), p.Line, yamlspan.PathString(p.Path), p.Msg, p.Fix))
+	for _, q := range p {
+		out = append(out, fmt.Sprintf("%s %s:%d %s: %s; %s", q.Severity, filepath.Base(q.File), q.Line, yamlspan.PathString(q.Path), q.Msg, q.Fix))
 	}
 	return out
 }

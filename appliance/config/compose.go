@@ -223,7 +223,7 @@ func (v View) collection(k kind, path []string) (x any, ok bool, err error) {
 	}
 	out := make(map[string]string, len(m))
 	for name := range m {
-		if out[name], err = v.String(append(path[:len(path):len(path)], name)...); err != nil {
+		if out[name], err = v.String(append(slices.Clip(path), name)...); err != nil {
 			return nil, false, err
 		}
 	}

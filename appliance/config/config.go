@@ -144,8 +144,7 @@ func unreadable(path string, err error) *Error {
 
 // reason is an error without the path that its report names anyway.
 func reason(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Op + ": " + pe.Err.Error()
 	}
 	return err.Error()

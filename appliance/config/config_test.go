@@ -181,7 +181,7 @@ func TestOverlayEqualsNaiveMerge(t *testing.T) {
 func checkPaths(t *testing.T, c *Config, want map[string]any, path []string) {
 	t.Helper()
 	for k, w := range want {
-		here := append(path[:len(path):len(path)], k)
+		here := append(slices.Clip(path), k)
 		l, section, ok := c.at(here)
 		if wm, isMap := w.(map[string]any); isMap {
 			if !ok || !section {
@@ -196,7 +196,7 @@ func checkPaths(t *testing.T, c *Config, want map[string]any, path []string) {
 	}
 	for _, k := range oddKeys {
 		if _, there := want[k]; !there {
-			if l, s, ok := c.at(append(path[:len(path):len(path)], k)); ok {
+			if l, s, ok := c.at(append(slices.Clip(path), k)); ok {
 				t.Fatalf("%q in %q: got %v %v, want nothing", k, path, l.node, s)
 			}
 		}
@@ -293,20 +293,44 @@ odd: !custom x
 		path string
 		want any // a string that starts with "!" is part of the error
 	}{
-		{"String", str, "s", "text"}, {"String", str, "n", "5"}, {"String", str, "b", "on"}, {"String", str, "id", "0123"},
-		{"String", str, "l", "!is a list; expected text"}, {"String", str, "sec", "!is a section of keys; expected text"},
-		{"String", str, "nul", ""}, {"String", str, "none", ""}, {"String", str, "ref", "8080"},
-		{"String", str, "half", "x-8080-${GONE}-${NOT A NAME}-${"}, {"String", str, "odd", "!tagged !custom"},
+		{"String", str, "s", "text"},
+		{"String", str, "n", "5"},
+		{"String", str, "b", "on"},
+		{"String", str, "id", "0123"},
+		{"String", str, "l", "!is a list; expected text"},
+		{"String", str, "sec", "!is a section of keys; expected text"},
+		{"String", str, "nul", ""},
+		{"String", str, "none", ""},
+		{"String", str, "ref", "8080"},
+		{"String", str, "half", "x-8080-${GONE}-${NOT A NAME}-${"},
+		{"String", str, "odd", "!tagged !custom"},
 		{"String", str, "s.below", "!s: is text; expected a section"},
-		{"Int", integer, "n", int64(5)}, {"Int", integer, "whole", int64(2)}, {"Int", integer, "ref", int64(8080)},
-		{"Int", integer, "f", "!is a number; expected a whole number"}, {"Int", integer, "s", "!is text; expected a whole number"},
-		{"Int", integer, "gone", "!refers to ${GONE}"}, {"Int", integer, "inf", "!expected a whole number"}, {"Int", integer, "nul", int64(0)},
-		{"Bool", boolean, "b", true}, {"Bool", boolean, "flag", true}, {"Bool", boolean, "n", "!expected true or false"}, {"Bool", boolean, "s", "!expected true or false"},
-		{"Float", float, "f", 1.5}, {"Float", float, "n", 5.0}, {"Float", float, "inf", "!is a number; expected a number"}, {"Float", float, "l", "!is a list"},
-		{"Strings", list, "l", []string{"a", "1", "off"}}, {"Strings", list, "mixed", "!item 2 is a section"}, {"Strings", list, "s", "!is text; expected a list"},
+		{"Int", integer, "n", int64(5)},
+		{"Int", integer, "whole", int64(2)},
+		{"Int", integer, "ref", int64(8080)},
+		{"Int", integer, "f", "!is a number; expected a whole number"},
+		{"Int", integer, "s", "!is text; expected a whole number"},
+		{"Int", integer, "gone", "!refers to ${GONE}"},
+		{"Int", integer, "inf", "!expected a whole number"},
+		{"Int", integer, "nul", int64(0)},
+		{"Bool", boolean, "b", true},
+		{"Bool", boolean, "flag", true},
+		{"Bool", boolean, "n", "!expected true or false"},
+		{"Bool", boolean, "s", "!expected true or false"},
+		{"Float", float, "f", 1.5},
+		{"Float", float, "n", 5.0},
+		{"Float", float, "inf", "!is a number; expected a number"},
+		{"Float", float, "l", "!is a list"},
+		{"Strings", list, "l", []string{"a", "1", "off"}},
+		{"Strings", list, "mixed", "!item 2 is a section"},
+		{"Strings", list, "s", "!is text; expected a list"},
 		{"Strings", list, "none", []string(nil)},
-		{"Duration", dur, "f", 1500 * time.Millisecond}, {"Duration", dur, "neg", "!not negative"}, {"Duration", dur, "big", "!expected a number of seconds"},
-		{"Map", section, "sec", map[string]any{"a": "b"}}, {"Map", section, "l", "!is a list; expected a section"}, {"Map", section, "none", map[string]any(nil)},
+		{"Duration", dur, "f", 1500 * time.Millisecond},
+		{"Duration", dur, "neg", "!not negative"},
+		{"Duration", dur, "big", "!expected a number of seconds"},
+		{"Map", section, "sec", map[string]any{"a": "b"}},
+		{"Map", section, "l", "!is a list; expected a section"},
+		{"Map", section, "none", map[string]any(nil)},
 	} {
 		p, _ := ParsePath(row.path)
 		got, err := row.read(p...)

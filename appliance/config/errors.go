@@ -76,16 +76,16 @@ func (e *Error) Unwrap() []error {
 
 // ExitCode follows the table.
 func (e *Error) ExitCode() exitcode.Code {
-	switch e.Kind {
-	case ErrUnreadable:
+	switch {
+	case errors.Is(e.Kind, ErrUnreadable):
 		return exitcode.Unparseable
-	case ErrType:
+	case errors.Is(e.Kind, ErrType):
 		return exitcode.Config
-	case ErrUsage:
+	case errors.Is(e.Kind, ErrUsage):
 		return exitcode.Usage
-	case ErrManaged:
+	case errors.Is(e.Kind, ErrManaged):
 		return exitcode.Managed
-	case ErrNewer:
+	case errors.Is(e.Kind, ErrNewer):
 		return exitcode.Newer
 	}
 	return exitcode.Error

@@ -121,7 +121,7 @@ func toJSON(x any) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(x) // what a config file can hold: that cannot fail, but for numbers without end
+	_ = enc.Encode(x) //nolint:errcheck // what a config file can hold: that cannot fail, but for numbers without end
 	return strings.TrimSuffix(b.String(), "\n")
 }
 

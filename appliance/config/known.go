@@ -69,7 +69,7 @@ func (c *Config) knownPaths() [][]string {
 	var visit func(n *yamlspan.Node, path []string)
 	visit = func(n *yamlspan.Node, path []string) {
 		for _, p := range n.Pairs {
-			here := append(path[:len(path):len(path)], p.Key.Value)
+			here := append(slices.Clip(path), p.Key.Value)
 			if p.Value.Kind == yamlspan.Mapping && len(p.Value.Pairs) > 0 {
 				visit(p.Value, here)
 				continue
@@ -100,12 +100,11 @@ func (v View) fault(path []string) *Error {
 	} else {
 		value, ok, err = v.bridgeText(bridged{path[len(path)-1], k}, path)
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	if w := words(path); ok && w != nil && !slices.Contains(w, strings.ToLower(value)) {
-		l, _, _ := v.find(path, "")
+		l, _, _ := v.find(path, "") //nolint:errcheck // it was found before
 		e := l.wrong(path, "one of "+strings.Join(w, ", "))
 		if near := nearest(value, w); near != "" {
 			e.Fix = "did you mean " + near + "?"

@@ -29,7 +29,7 @@ container_disk, container_persistent, docker_volumes, docker_env, docker_mount_c
 docker_shm_size, docker_run_as_host_user, docker_snap_compat, docker_persist_across_processes, docker_shared_container_key,
 docker_orphan_reaper, sandbox_dir, persistent_shell`
 	want := []string{"TERMINAL_ENV"}
-	for _, key := range strings.Split(strings.ReplaceAll(spec, "\n", " "), ", ") {
+	for key := range strings.SplitSeq(strings.ReplaceAll(spec, "\n", " "), ", ") {
 		want = append(want, "TERMINAL_"+strings.ToUpper(strings.TrimSpace(key)))
 	}
 	got := BridgeNames()

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/hermes-appliance/hermes-appliance/migrate/yamlspan"
@@ -64,12 +65,7 @@ func decorated(n *yamlspan.Node) bool {
 			return true
 		}
 	}
-	for _, it := range n.Items {
-		if decorated(it) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.Items, decorated)
 }
 
 // fit shapes a value for a known key: what the key takes for text is written as text, also

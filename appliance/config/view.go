@@ -180,7 +180,7 @@ func (v View) Duration(path ...string) (time.Duration, error) {
 	if d := s * float64(time.Second); d >= 0 && d < math.MaxInt64 {
 		return time.Duration(d), nil
 	}
-	l, _, _ := v.find(path, want)
+	l, _, _ := v.find(path, want) //nolint:errcheck // it was found before
 	return 0, l.wrong(path, want+", not negative")
 }
 

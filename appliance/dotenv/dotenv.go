@@ -10,6 +10,7 @@ package dotenv
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -143,9 +144,9 @@ func (f *File) All() []Assignment { return append([]Assignment(nil), f.assignmen
 
 // Lookup returns the value of a key: of several assignments the last one counts.
 func (f *File) Lookup(key string) (string, bool) {
-	for i := len(f.assignments) - 1; i >= 0; i-- {
-		if f.assignments[i].Key == key {
-			return f.assignments[i].Value, true
+	for _, v := range slices.Backward(f.assignments) {
+		if v.Key == key {
+			return v.Value, true
 		}
 	}
 	return "", false

@@ -35,7 +35,7 @@ type Home struct {
 // ErrNoProfile says that a profile does not exist, or was deleted.
 var ErrNoProfile = errors.New("no such profile")
 
-// Config, Env and Soul are the files that people edit.
+// Config is the path of config.yaml.
 func (h Home) Config() string { return filepath.Join(h.Dir, "config.yaml") }
 
 // Env is the path of .env.

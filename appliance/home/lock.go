@@ -52,7 +52,7 @@ func (h Home) Lock(ctx context.Context) (release func() error, err error) {
 		if l != nil {
 			// The number is for people; the lock does not depend on it. It is written in place: a
 			// rename would change the inode that others wait for. Windows lets nobody write there.
-			_ = atomicfile.Writer{}.Overwrite(path, []byte(strconv.Itoa(os.Getpid())+"\n"))
+			_ = atomicfile.Writer{}.Overwrite(path, []byte(strconv.Itoa(os.Getpid())+"\n")) //nolint:errcheck // for people only
 			return l.Unlock, nil
 		}
 		select {
@@ -72,11 +72,11 @@ func (h Home) tryLock(path string) (*flock.Flock, error) {
 	if err := w.Mkdir(h.State(), 0o700); err != nil {
 		return nil, err
 	}
-	if err := w.Touch(path, 0o600); err != nil {
-		return nil, err
-	}
 	l := flock.New(path, flock.SetFlag(os.O_RDWR))
-	ok, err := l.TryLock()
+	ok, err := false, w.Touch(path, 0o600)
+	if err == nil {
+		ok, err = l.TryLock()
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // removed a moment ago: try again
 	}

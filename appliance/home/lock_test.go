@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -235,6 +236,40 @@ func TestLockRemovedFile(t *testing.T) {
 	if err := errors.Join(stale.Unlock(), fresh.Unlock()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestLockRemovedByHolder: every holder removes the file before it lets go, and the others try
+// without a pause, so that again and again one of them has opened the file that goes.
+func TestLockRemovedByHolder(t *testing.T) {
+	t.Parallel()
+	h := Home{Dir: t.TempDir(), Profile: Default}
+	path := filepath.Join(h.State(), "lock")
+	const workers, rounds = 8, 400
+	var inside, done atomic.Int32
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for done.Load() < rounds && !t.Failed() {
+				l, err := h.tryLock(path)
+				if err != nil {
+					t.Error(err)
+				}
+				if l == nil {
+					continue
+				}
+				if n := inside.Add(1); n != 1 {
+					t.Errorf("%d have the lock at once", n)
+				}
+				runtime.Gosched()
+				inside.Add(-1)
+				done.Add(1)
+				if err := errors.Join(os.Remove(path), l.Unlock()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // TestLockOneAtATime: one holder at a time, also of those in one process.

@@ -64,7 +64,9 @@ const nixStore = "/nix/store/"
 // own: "nix store" for a link into it, "dangling link", "another user's link" for one that
 // root must not follow, "no regular file", "read-only file", "read-only directory",
 // "read-only file system", "immutable file"; "" when it can be written.
-func FileOwner(path string) (string, error) {
+func FileOwner(path string) (string, error) { return fileOwner(path, nixStore) }
+
+func fileOwner(path, store string) (string, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return DirOwner(filepath.Dir(path))
 	} else if err != nil {
@@ -73,12 +75,12 @@ func FileOwner(path string) (string, error) {
 	real, err := atomicfile.Resolve(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return danglingOwner(path)
+		return danglingOwner(path, store)
 	case errors.Is(err, atomicfile.ErrForeignLink):
 		return "another user's link", nil
 	case err != nil:
 		return "", err
-	case strings.HasPrefix(real, nixStore):
+	case strings.HasPrefix(real, store):
 		return "nix store", nil
 	}
 	info, err := os.Stat(real)
@@ -101,13 +103,13 @@ func FileOwner(path string) (string, error) {
 
 // danglingOwner tells a link into a Nix store that is not mounted here from any other link
 // to nothing.
-func danglingOwner(path string) (string, error) {
+func danglingOwner(path, store string) (string, error) {
 	chain, err := atomicfile.Links(path)
 	if err != nil {
 		return "", err
 	}
 	for _, l := range chain {
-		if strings.HasPrefix(l, nixStore) {
+		if strings.HasPrefix(l, store) {
 			return "nix store", nil
 		}
 	}

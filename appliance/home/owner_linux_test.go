@@ -64,7 +64,7 @@ func chattr(t *testing.T, flag, path string) {
 	out, err := exec.CommandContext(t.Context(), "chattr", "+"+flag, path).CombinedOutput()
 	testkit.Need(t, "chattr", err == nil, "chattr does not work here: "+string(out))
 	t.Cleanup(func() {
-		if out, err := exec.Command("chattr", "-"+flag, path).CombinedOutput(); err != nil { //nolint:noctx // the test's context is over
+		if out, err := exec.Command("chattr", "-"+flag, path).CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
 	})

@@ -70,6 +70,30 @@ func TestFileOwner(t *testing.T) {
 	}
 }
 
+// TestFileOwnerStore: a store that is there, with files that look as if they could be written.
+func TestFileOwnerStore(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.WriteTree(t, dir, map[string]string{"store/x/config.yaml": "x", "dotfiles/mine.yaml": "x"})
+	in := func(name string) string { return filepath.Join(dir, name) }
+	for link, to := range map[string]string{
+		"plain": "store/x/config.yaml", "deep": "plain",
+		"store/x/out": in("dotfiles/mine.yaml"), "out-of-store": "store/x/out", // home-manager's mkOutOfStoreSymlink
+	} {
+		if err := os.Symlink(to, in(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{"plain": "nix store", "deep": "nix store", "store/x/config.yaml": "nix store", "out-of-store": ""} {
+		if got, err := fileOwner(in(name), in("store")+"/"); err != nil || got != want {
+			t.Errorf("%s: got %q %v, want %q", name, got, err, want)
+		}
+	}
+}
+
 // TestFileOwnerForeignLink: what its maker could not write, root must not write for them.
 func TestFileOwnerForeignLink(t *testing.T) {
 	t.Parallel()

@@ -166,15 +166,16 @@ func get(env []string, name string) string {
 // appliance that is itself somebody's child belongs to both trees.
 func marked(env []string, id string) []string {
 	out := make([]string, 0, len(env)+1)
-	value := id
+	var value strings.Builder
+	value.WriteString(id)
 	for _, kv := range env {
 		if old, ok := strings.CutPrefix(kv, Mark+"="); ok {
-			value += "," + old
+			value.WriteString("," + old)
 			continue
 		}
 		out = append(out, kv)
 	}
-	return append(out, Mark+"="+value)
+	return append(out, Mark+"="+value.String())
 }
 
 // watch sees the child to its end.

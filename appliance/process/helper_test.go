@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -152,11 +153,6 @@ func eventually(t testing.TB, within time.Duration, what string, ok func() bool)
 
 func allDead(ids []ident) func() bool {
 	return func() bool {
-		for _, id := range ids {
-			if isAlive(id) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(ids, isAlive)
 	}
 }

@@ -6,6 +6,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"sync"
@@ -235,7 +236,7 @@ func TestSignalProtected(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, pgid := range []int{-1, 0, 1, os.Getpid(), unix.Getpgrp(), sid} {
-		if err := signalGroup(pgid, 0); err != ErrProtected {
+		if err := signalGroup(pgid, 0); !errors.Is(err, ErrProtected) {
 			t.Errorf("group %d: got %v, want %v", pgid, err, ErrProtected)
 		}
 	}
@@ -245,12 +246,12 @@ func TestSignalProtected(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { mate.Process.Kill(); mate.Wait() })
-	if err := signalGroup(mate.Process.Pid, 0); err != ErrProtected {
+	if err := signalGroup(mate.Process.Pid, 0); !errors.Is(err, ErrProtected) {
 		t.Errorf("group in our session: got %v, want %v", err, ErrProtected)
 	}
 	for _, pid := range []int{-1, 0, 1, os.Getpid(), mate.Process.Pid} {
 		start, _ := startOf(pid)
-		if err := signalOne(ident{pid, start}, 0); err != ErrProtected {
+		if err := signalOne(ident{pid, start}, 0); !errors.Is(err, ErrProtected) {
 			t.Errorf("pid %d: got %v, want %v", pid, err, ErrProtected)
 		}
 	}

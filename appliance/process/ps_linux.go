@@ -33,7 +33,7 @@ func scan(since int64) ([]*proc, error) {
 		return nil, err
 	}
 	names, err := dir.Readdirnames(-1)
-	dir.Close() //nolint:errcheck,gosec // opened for reading
+	dir.Close() //nolint:errcheck // opened for reading
 	if err != nil {
 		return nil, err
 	}

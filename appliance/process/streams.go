@@ -124,7 +124,7 @@ func (s *streams) abandon() {
 func closeAll(files []*os.File) {
 	for _, f := range files {
 		if f != nil {
-			f.Close() //nolint:errcheck,gosec // a pipe or the null device: nothing is buffered
+			f.Close() //nolint:errcheck // a pipe or the null device: nothing is buffered
 		}
 	}
 }

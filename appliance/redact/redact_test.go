@@ -21,7 +21,7 @@ const body = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4"
 
 func TestShapesHidden(t *testing.T) {
 	t.Parallel()
-	for _, prefix := range strings.Fields("sk- sk-ant-api03- ghp_ gho_ github_pat_ xoxb- xapp- AIza pplx- fal_ fc- bb_live_ gAAAA AKIA sk_live_ SG. hf_ r8_ npm_ pypi- dop_v1_ am_ tvly- exa_ gsk_ syt_ hsk- mem0_ brv_ xai- ntn_ fw_ glpat- glrt- GR1348941 pk-lf-") {
+	for prefix := range strings.FieldsSeq("sk- sk-ant-api03- ghp_ gho_ github_pat_ xoxb- xapp- AIza pplx- fal_ fc- bb_live_ gAAAA AKIA sk_live_ SG. hf_ r8_ npm_ pypi- dop_v1_ am_ tvly- exa_ gsk_ syt_ hsk- mem0_ brv_ xai- ntn_ fw_ glpat- glrt- GR1348941 pk-lf-") {
 		secret := prefix + body
 		for _, text := range []string{secret, "x " + secret + ".", "(" + secret + ")", "'" + secret + "'\n", "a\n" + secret} {
 			if got := New(true, nil).String(text); strings.Contains(got, body) {

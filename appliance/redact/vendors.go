@@ -38,13 +38,16 @@ func vendorList() []vendor {
 	return out
 }
 
-// byFirst is vendorList by first byte. It is made once and read only.
+// byFirst is vendorList by first byte. It is made once and read only: making it for each
+// text would cost more than the scan.
+//
+//nolint:gochecknoglobals // a table that nothing changes
 var byFirst = func() (t [256][]vendor) {
 	for _, v := range vendorList() {
 		t[v.prefix[0]] = append(t[v.prefix[0]], v)
 	}
 	return t
-}() //nolint:gochecknoglobals // a table that nothing changes; making it for each text would cost more than the scan
+}()
 
 // vendors hides tokens by their issuer's prefix, in one scan.
 func vendors(s string) string {

@@ -168,6 +168,7 @@ func TestOpEnv(t *testing.T) { // its parts are in order
 			}
 		})
 	}
+	d.dotenv("bot", EnvOnePassword+"=mine\n") // whichever case came last
 	if sc := d.scope("bot"); len(sc.Values()) != 1 {
 		t.Errorf("a scope has values of .op.env: %v", shown(sc))
 	}

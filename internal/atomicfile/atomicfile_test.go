@@ -59,8 +59,12 @@ func TestWrite(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("0123456789abcdef", chunk/4)
 	for _, row := range []struct{ name, old, new string }{
-		{"new file", "", "text"}, {"replace", "old", "new"}, {"shorter", long, "x"}, {"longer", "x", long},
-		{"to nothing", "old", ""}, {"one chunk exactly", "old", long[:chunk]},
+		{"new file", "", "text"},
+		{"replace", "old", "new"},
+		{"shorter", long, "x"},
+		{"longer", "x", long},
+		{"to nothing", "old", ""},
+		{"one chunk exactly", "old", long[:chunk]},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -87,7 +91,7 @@ func TestWriteKeepsReaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // opened for reading
+	defer f.Close()
 	if err := (Writer{}).Write(path, []byte("new!"), Options{}); err != nil {
 		t.Fatal(err)
 	}

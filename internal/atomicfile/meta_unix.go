@@ -14,7 +14,7 @@ import (
 // links returns the number of hard links.
 func links(info fs.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return uint64(st.Nlink)
+		return uint64(st.Nlink) //nolint:unconvert // narrower on some systems
 	}
 	return 1
 }

@@ -7,6 +7,7 @@ package atomicfile
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -277,6 +278,28 @@ func TestPipe(t *testing.T) {
 		t.Fatal("still waiting for the pipe's other end")
 	}
 	wantNames(t, dir, "pipe")
+}
+
+// TestSocket cannot even be opened.
+func TestSocket(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "af") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "s")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, _, err := Read(path); !errors.Is(err, ErrNotRegular) {
+		t.Errorf("read: got %v, want ErrNotRegular", err)
+	}
+	if err := (Writer{}).Write(path, []byte("x"), Options{}); !errors.Is(err, ErrNotRegular) {
+		t.Errorf("write: got %v, want ErrNotRegular", err)
+	}
 }
 
 // TestOverwriteFollowsNoLink: the path is resolved already; a link there is somebody's trick.

@@ -72,9 +72,19 @@ func TestTorn(t *testing.T) {
 		content, before, after string
 		want                   bool
 	}{
-		{"old", "old", "new", true}, {"new", "old", "new", true}, {"ned", "old", "new", true}, {"olw", "old", "new", true},
-		{"newer", "old", "newer", true}, {"nld", "old", "newer", true}, {"olxer", "old", "newer", false}, {"ne", "old", "newer", false},
-		{"newerx", "old", "newer", false}, {"", "", "new", true}, {"", "old", "new", false}, {"n", "", "new", true}, {"x", "", "new", false},
+		{"old", "old", "new", true},
+		{"new", "old", "new", true},
+		{"ned", "old", "new", true},
+		{"olw", "old", "new", true},
+		{"newer", "old", "newer", true},
+		{"nld", "old", "newer", true},
+		{"olxer", "old", "newer", false},
+		{"ne", "old", "newer", false},
+		{"newerx", "old", "newer", false},
+		{"", "", "new", true},
+		{"", "old", "new", false},
+		{"n", "", "new", true},
+		{"x", "", "new", false},
 	} {
 		if got := Torn([]byte(row.content), []byte(row.before), []byte(row.after)); got != row.want {
 			t.Errorf("Torn(%q, %q, %q) = %v", row.content, row.before, row.after, got)
@@ -87,7 +97,7 @@ func TestTorn(t *testing.T) {
 func TestTornProperty(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
-	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
+	r := rand.New(rand.NewPCG(seed, 1))
 	text := func() []byte {
 		out := make([]byte, r.IntN(40))
 		for i := range out {

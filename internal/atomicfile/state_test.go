@@ -87,12 +87,21 @@ func TestStateChanged(t *testing.T) {
 			}
 			return errors.Join(write("f", "b")(d), os.Chtimes(path, info.ModTime(), info.ModTime()))
 		}, true},
-		{"link to a file like it", func(d string) error { return errors.Join(write("g", "a")(d), os.Symlink("g", filepath.Join(d, "f"))) },
+		{
+			"link to a file like it", func(d string) error { return errors.Join(write("g", "a")(d), os.Symlink("g", filepath.Join(d, "f"))) },
 			func(d string) error {
 				return errors.Join(write("h", "a")(d), os.Remove(filepath.Join(d, "f")), os.Symlink("h", filepath.Join(d, "f")))
-			}, true},
-		{"link that leads nowhere now", func(d string) error { return errors.Join(write("g", "a")(d), os.Symlink("g", filepath.Join(d, "f"))) },
-			func(d string) error { return os.Remove(filepath.Join(d, "g")) }, true},
+			}, true,
+		},
+		{
+			"link that leads nowhere now", func(d string) error { return errors.Join(write("g", "a")(d), os.Symlink("g", filepath.Join(d, "f"))) },
+			func(d string) error { return os.Remove(filepath.Join(d, "g")) }, true,
+		},
+		{"the same file, moved with its directory", func(d string) error {
+			return errors.Join(os.Mkdir(filepath.Join(d, "one"), 0o700), write("one/g", "a")(d), os.Symlink("one/g", filepath.Join(d, "f")))
+		}, func(d string) error {
+			return errors.Join(os.Rename(filepath.Join(d, "one"), filepath.Join(d, "two")), os.Remove(filepath.Join(d, "f")), os.Symlink("two/g", filepath.Join(d, "f")))
+		}, true},
 		{"a directory now", write("f", "a"), func(d string) error {
 			return errors.Join(os.Remove(filepath.Join(d, "f")), os.Mkdir(filepath.Join(d, "f"), 0o700))
 		}, true},

@@ -10,7 +10,7 @@ import (
 )
 
 // version is set by a release build: -ldflags "-X …/internal/buildinfo.version=1.2.3".
-var version = "" //nolint:gochecknoglobals // the linker can set nothing else
+var version = ""
 
 // Info describes the running binary.
 type Info struct {

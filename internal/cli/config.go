@@ -57,7 +57,7 @@ func configVerb(st *state, use, short, long, example string, n int, run func(o *
 		}
 		return run(&o, cmd.Context(), st.env)
 	}
-	o.register(cmd.Flags())
+	o.register(cmd)
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage, exitcode.Newer, exitcode.Managed, exitcode.Locked, exitcode.Unparseable, exitcode.Config)
 	return cmd

@@ -52,7 +52,7 @@ func newEnvExplain(st *state) *cobra.Command {
 	}
 	cmd.RunE = handler(st, func(ctx context.Context, env Env) error { return o.explain(ctx, env) })
 	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage, exitcode.Unparseable, exitcode.Config)
-	o.register(cmd.Flags())
+	o.register(cmd)
 	cmd.Flags().StringVar(&o.kind, "kind", "terminal", "the `KIND` of child, see \"env rules\"")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	return cmd

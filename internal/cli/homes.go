@@ -3,7 +3,7 @@
 package cli
 
 import (
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 )
@@ -13,7 +13,8 @@ type homeOptions struct {
 	home, profile string
 }
 
-func (o *homeOptions) register(f *pflag.FlagSet) {
+func (o *homeOptions) register(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.StringVar(&o.home, "home", "", "the home `DIR` (default $HERMES_HOME, else ~/.hermes)")
 	f.StringVar(&o.profile, "profile", "", "work on this profile `NAME`")
 }

@@ -163,6 +163,10 @@ func (o *migrateOptions) one(ctx context.Context, m migrate.Migrator, h home.Hom
 	default:
 		out.Result, out.err = m.Apply(ctx, h, o.options())
 	}
+	if o.all && errors.Is(out.err, migrate.ErrChanged) && !o.rollback {
+		// Profiles may share a file through links, and another of them was faster.
+		out.Result, out.err = m.Apply(ctx, h, o.options())
+	}
 	out.Home = h
 	if out.Plan != nil {
 		if o.dryRun {

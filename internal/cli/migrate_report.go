@@ -110,6 +110,8 @@ func (o *migrateOptions) headline(out outcome) string {
 	switch {
 	case !p.Pending():
 		return span + ", nothing to do"
+	case out.Applied && out.err != nil:
+		return span + ", written, but see the error"
 	case out.err != nil:
 		return span + ", not written"
 	case out.Applied && o.rollback:

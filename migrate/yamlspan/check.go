@@ -13,7 +13,7 @@ type meaning func(before *Tree) (*Tree, error)
 // above them, so bytes that look like nothing may not be cut or added everywhere; where no
 // try works the edit is refused.
 func (d *Doc) edit(at int, path []string, m meaning, tries ...[]splice) (*Doc, error) {
-	want, err := m(ownTree(d.root))
+	want, err := m(d.tree().along(path))
 	if err != nil {
 		return nil, &EditError{d.Line(at), path, err.Error()}
 	}
@@ -26,8 +26,9 @@ func (d *Doc) edit(at int, path []string, m meaning, tries ...[]splice) (*Doc, e
 			}
 			continue
 		}
-		equal, where := want.Equal(ownTree(e.root))
+		equal, where := want.reads(e.root)
 		if equal {
+			e.tree = func() *Tree { return want }
 			return e, nil
 		}
 		if i == 0 {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Doc is one YAML document and the bytes it was read from. The zero value is not usable;
@@ -14,6 +15,12 @@ type Doc struct {
 	src    []byte
 	root   *Node
 	pieces []piece // how src is made of the bytes that were first parsed
+	tree   func() *Tree
+}
+
+// newDoc makes a Doc; its tree is made when somebody asks, once. It is not to be changed.
+func newDoc(src []byte, root *Node, pieces []piece) *Doc {
+	return &Doc{src, root, pieces, sync.OnceValue(func() *Tree { return ownTree(root) })}
 }
 
 // piece is a run of bytes of a Doc: taken from offset off of the first source, or inserted
@@ -27,7 +34,7 @@ func Parse(src []byte) (*Doc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Doc{src: src, root: root, pieces: []piece{{0, len(src)}}}, nil
+	return newDoc(src, root, []piece{{0, len(src)}}), nil
 }
 
 // Bytes returns the document's text. The caller does not change it.
@@ -243,10 +250,7 @@ func (d *Doc) lineStart(at int) int {
 
 // lineEnd returns the offset of the break that ends the line of at, or of the end.
 func (d *Doc) lineEnd(at int) int {
-	for at < len(d.src) && breakLen(d.src, at) == 0 {
-		at++
-	}
-	return at
+	return restOfLine(d.src, at)
 }
 
 // afterLine returns the offset where the next line begins.

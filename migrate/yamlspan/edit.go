@@ -42,11 +42,17 @@ func (d *Doc) apply(splices ...splice) (*Doc, error) {
 	}
 	out = append(out, d.src[at:]...)
 	pieces = append(pieces, d.cut(at, len(d.src))...)
-	root, err := parse(out)
+	// What was read before has no forbidden characters; what comes in is looked at.
+	checked := true
+	for _, sp := range splices {
+		i, _ := forbidden([]byte(sp.text))
+		checked = checked && i < 0
+	}
+	root, err := (&scanner{src: out, checked: checked}).run()
 	if err != nil {
 		return nil, fmt.Errorf("the edit would leave a broken file: %w", err)
 	}
-	return &Doc{src: out, root: root, pieces: mergePieces(pieces)}, nil
+	return newDoc(out, root, mergePieces(pieces)), nil
 }
 
 // cut returns the pieces of src[from:to].
@@ -97,7 +103,7 @@ func mergePieces(ps []piece) []piece {
 // in ascending order.
 func (d *Doc) Edits(size int) []Edit {
 	var out []Edit
-	at, orig := 0, 0 // in d.src, in the first bytes
+	at := 0 // in d.src
 	text := ""
 	from := 0
 	flush := func(to int) {
@@ -111,8 +117,7 @@ func (d *Doc) Edits(size int) []Edit {
 			text += string(d.src[at : at+p.n])
 		} else {
 			flush(p.off)
-			orig = p.off + p.n
-			from = orig
+			from = p.off + p.n
 		}
 		at += p.n
 	}

@@ -120,8 +120,14 @@ func TestPathString(t *testing.T) {
 		path []string
 		want string
 	}{
-		{nil, "(top level)"}, {[]string{"a"}, "a"}, {[]string{"a", "b_c-d"}, "a.b_c-d"}, {[]string{"m", "grok-4.6"}, `m."grok-4.6"`},
-		{[]string{""}, `""`}, {[]string{"a b", "c:d", "e#f"}, `"a b"."c:d"."e#f"`}, {[]string{"a\nb"}, `"a\nb"`}, {[]string{"名前"}, "名前"},
+		{nil, "(top level)"},
+		{[]string{"a"}, "a"},
+		{[]string{"a", "b_c-d"}, "a.b_c-d"},
+		{[]string{"m", "grok-4.6"}, `m."grok-4.6"`},
+		{[]string{""}, `""`},
+		{[]string{"a b", "c:d", "e#f"}, `"a b"."c:d"."e#f"`},
+		{[]string{"a\nb"}, `"a\nb"`},
+		{[]string{"名前"}, "名前"},
 	} {
 		if got := PathString(tt.path); got != tt.want {
 			t.Errorf("PathString(%q): got %s, want %s", tt.path, got, tt.want)

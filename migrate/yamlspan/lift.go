@@ -27,7 +27,7 @@ func (d *Doc) ListToMap(from, to string, lifts []Lift) (*Doc, error) {
 		return nil, err
 	}
 	_, count := d.root.get(to)
-	want := ownTree(d.root)
+	want := d.tree().Clone()
 	if err := d.liftable(list, from, lifts); err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (d *Doc) ListToMap(from, to string, lifts []Lift) (*Doc, error) {
 	if e, err = e.removeLifted(from, lifts); err != nil {
 		return nil, err
 	}
-	if equal, where := want.Equal(ownTree(e.root)); !equal {
+	if equal, where := want.Equal(e.tree()); !equal {
 		return nil, &EditError{d.Line(t.pair().start), []string{from}, "the move would change how " + PathString(where) + " is read; move the entries by hand"}
 	}
 	return e, nil
@@ -52,8 +52,7 @@ func (d *Doc) ListToMap(from, to string, lifts []Lift) (*Doc, error) {
 
 // liftError puts what went wrong with an item into the terms of the document.
 func (d *Doc) liftError(err error, item *Node, from string) error {
-	var ee *EditError
-	if errors.As(err, &ee) {
+	if ee, ok := errors.AsType[*EditError](err); ok {
 		return &EditError{d.Line(item.Start), ee.Path, ee.Msg}
 	}
 	return &EditError{d.Line(item.Start), []string{from}, err.Error()}

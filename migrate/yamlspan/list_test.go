@@ -143,9 +143,11 @@ func TestListToMap(t *testing.T) {
 		after        string
 	}{
 		{"one, place before the list", "a: 1\nl:\n- name: x\n  base_url: u\nb: 1\n", []Lift{{0, "x", api, nil}}, "a: 1\nm:\n  x:\n    name: x\n    api: u\nb: 1\n"},
-		{"comments and quotes", "# top\nl:  # gone with the key\n  # about x\n  - name: \"x\"  # its name\n    # inside\n    base_url: 'u' # c\n  # about y\n  - name: y\n# after\n",
+		{
+			"comments and quotes", "# top\nl:  # gone with the key\n  # about x\n  - name: \"x\"  # its name\n    # inside\n    base_url: 'u' # c\n  # about y\n  - name: y\n# after\n",
 			[]Lift{{0, "x", api, nil}, {1, "z", nil, nil}},
-			"# top\nm:\n  # about x\n  x:\n    name: \"x\"  # its name\n    # inside\n    api: 'u' # c\n  # about y\n  z:\n    name: y\n# after\n"},
+			"# top\nm:\n  # about x\n  x:\n    name: \"x\"  # its name\n    # inside\n    api: 'u' # c\n  # about y\n  z:\n    name: y\n# after\n",
+		},
 		{"some stay", "l:\n- name: x\n# bad\n- text\n# y\n- name: y\nb: 1\n", []Lift{{0, "x", nil, nil}, {2, "z", nil, nil}}, "m:\n  x:\n    name: x\n  # y\n  z:\n    name: y\nl:\n# bad\n- text\nb: 1\n"},
 		{"drop a key", "l:\n- name: x\n  api_key: none # goes\n  model: q\n", []Lift{{0, "x", nil, []string{"api_key"}}}, "m:\n  x:\n    name: x\n    model: q\n"},
 		{"drop the first key", "l:\n- api_key: none\n  name: x\n", []Lift{{0, "x", nil, []string{"api_key"}}}, "m:\n  x:\n    name: x\n"},

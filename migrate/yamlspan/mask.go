@@ -4,6 +4,7 @@ package yamlspan
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -54,7 +55,7 @@ func (m *masker) visit(n *Node, path []string) {
 	case Mapping:
 		for _, p := range n.Pairs {
 			m.key(p.Key)
-			m.visit(p.Value, append(path[:len(path):len(path)], p.Key.Value))
+			m.visit(p.Value, append(slices.Clip(path), p.Key.Value))
 		}
 	case Sequence:
 		for _, it := range n.Items {

@@ -12,8 +12,9 @@ import (
 const bom = "\xef\xbb\xbf"
 
 // parse reads the single document of src. The root is nil when there is no content.
-func parse(src []byte) (*Node, error) {
-	s := &scanner{src: src}
+func parse(src []byte) (*Node, error) { return (&scanner{src: src}).run() }
+
+func (s *scanner) run() (*Node, error) {
 	root, err := s.document()
 	if s.tab > 0 {
 		return nil, s.errorf(s.tab-1, "a tab cannot indent")
@@ -23,8 +24,10 @@ func parse(src []byte) (*Node, error) {
 
 func (s *scanner) document() (*Node, error) {
 	src := s.src
-	if i, why := forbidden(src); i >= 0 {
-		return nil, s.errorf(i, why)
+	if !s.checked {
+		if i, why := forbidden(src); i >= 0 {
+			return nil, s.errorf(i, why)
+		}
 	}
 	if bytes.HasPrefix(src, []byte(bom)) {
 		s.pos, s.ls = len(bom), len(bom)
@@ -238,8 +241,8 @@ func (s *scanner) name() string {
 // the column of the enclosing collection, indent the smallest column of a plain scalar's
 // further lines.
 func (s *scanner) leaf(parent, indent int) (*Node, error) {
-	switch c := s.at(s.pos); {
-	case c == '|' || c == '>':
+	switch c := s.at(s.pos); c {
+	case '|', '>':
 		return s.blockScalar(parent)
 	default:
 		return s.flowNode(false, indent, false)

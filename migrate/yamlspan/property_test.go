@@ -374,3 +374,29 @@ func TestRandomInverse(t *testing.T) {
 		}
 	}
 }
+
+// TestReadsIsEqual: the shortcut that compares a node with a tree says what the comparison
+// of two trees says, for every pair of our documents.
+func TestReadsIsEqual(t *testing.T) {
+	t.Parallel()
+	texts := []string{
+		"", "{}", "a: 1", "a: !!str 1", "a: '1'", "a: \"1\"", "a: one", "a: 'one'", "a: ~", "a:", "a: null", "a: &x 1", "a: !t 1", "!t {a: 1}",
+		"a: [1]", "a: [1, 2]", "a: !t [1]", "a: {b: 1}", "b: 1", "a: 1\nb: 2", "b: 2\na: 1", "a: &x 1\nb: *x", "- 1", "a: |\n  one", "a: 0x1", "a: 1.0", "a: yes", "a: true",
+	}
+	for _, x := range texts {
+		for _, y := range texts {
+			dx, err := Parse([]byte(x))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dy, err := Parse([]byte(y))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, _ := dx.tree().Equal(dy.tree())
+			if got, _ := dx.tree().reads(dy.root); got != want {
+				t.Errorf("%q reads %q: got %t, want %t", x, y, got, want)
+			}
+		}
+	}
+}

@@ -43,7 +43,9 @@ func (s *scanner) plainEnd(flow bool) (bool, error) {
 func (s *scanner) plain(flow bool, indent int, single bool) (*Node, error) {
 	n := &Node{Kind: Scalar, Style: Plain, Start: s.pos, Body: s.pos, End: s.pos}
 	var f folder
+	broken := false // over more than one line; until then the value is the text itself
 	for {
+		from := s.pos
 		for !s.blankz(s.pos) {
 			done, err := s.plainEnd(flow)
 			if err != nil {
@@ -52,10 +54,14 @@ func (s *scanner) plain(flow bool, indent int, single bool) (*Node, error) {
 			if done {
 				break
 			}
-			f.flush()
-			f.out.WriteByte(s.src[s.pos])
 			s.pos++
+		}
+		if s.pos > from {
 			n.End = s.pos
+			if broken {
+				f.flush()
+				f.out.Write(s.src[from:s.pos])
+			}
 		}
 		if s.eof() || !s.blankz(s.pos) {
 			break
@@ -67,8 +73,19 @@ func (s *scanner) plain(flow bool, indent int, single bool) (*Node, error) {
 		if !more {
 			break
 		}
+		if f.first != "" && !broken {
+			broken = true
+			f.out.Write(s.src[n.Start:n.End])
+		}
+		if !broken {
+			f.blanks = f.blanks[:0]
+		}
 	}
-	n.Value = f.out.String()
+	if broken {
+		n.Value = f.out.String()
+	} else {
+		n.Value = string(s.src[n.Start:n.End])
+	}
 	return n, nil
 }
 

@@ -18,13 +18,14 @@ const maxKey = 1024
 // scanner reads tokens of one document. ls is the offset where the current line starts; it
 // is maintained by every function that crosses a line break.
 type scanner struct {
-	src   []byte
-	pos   int
-	ls    int
-	depth int
-	flow  int // open brackets
-	past  int // white space before this offset is part of plain text, where tabs may stand
-	tab   int // 1 + the offset of the first tab where a line or an item may start; 0 = none
+	checked bool // src is known to have no forbidden characters
+	src     []byte
+	pos     int
+	ls      int
+	depth   int
+	flow    int // open brackets
+	past    int // white space before this offset is part of plain text, where tabs may stand
+	tab     int // 1 + the offset of the first tab where a line or an item may start; 0 = none
 }
 
 func (s *scanner) errorf(at int, msg string) error {
@@ -71,6 +72,20 @@ func breakLen(src []byte, i int) int {
 		}
 	}
 	return 0
+}
+
+// restOfLine returns where the line of i ends: at its break, or at the end of src.
+func restOfLine(src []byte, i int) int {
+	for ; i < len(src); i++ {
+		// Most bytes can be told at a glance.
+		if c := src[i]; c > '\r' && c != 0xc2 && c != 0xe2 || c < '\n' {
+			continue
+		}
+		if breakLen(src, i) > 0 {
+			return i
+		}
+	}
+	return len(src)
 }
 
 // lastBreak returns the length of the line break that src ends in.
@@ -155,9 +170,7 @@ func (s *scanner) comment() {
 	if s.at(s.pos) != '#' {
 		return
 	}
-	for !s.lineEnd(s.pos) {
-		s.pos++
-	}
+	s.pos = restOfLine(s.src, s.pos)
 }
 
 // toToken skips white space, comments and line breaks up to the next token, and reports

@@ -29,6 +29,7 @@ type Tree struct {
 	tag   string // of a list or mapping; a scalar's is part of Scalar
 	flow  bool   // list or mapping: written in brackets
 	plain bool   // scalar: written without quotes
+	typed bool   // scalar: its type comes from a tag
 	text  string // scalar: decoded text
 	line  int    // 1-based, as the library counts
 }
@@ -73,7 +74,7 @@ func convert(n *yaml.Node) *Tree {
 		t.Kind = Scalar
 		t.text = n.Value
 		t.plain = n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
-		t.Scalar = canonical(n.Value, t.plain, tag)
+		t.Scalar, t.typed = canonical(n.Value, t.plain, tag), tag != ""
 	case yaml.AliasNode:
 		t.Kind, t.Alias = Alias, n.Value
 	case yaml.SequenceNode:
@@ -96,6 +97,9 @@ func canonical(text string, plain bool, tag string) string {
 	if tag != "" && tag != "!!str" && tag != "!" && tag != "!!int" && tag != "!!bool" && tag != "!!null" && tag != "!!float" {
 		return tag + " " + text
 	}
+	if tag == "" && !plain {
+		return "text " + text
+	}
 	style := Plain
 	if !plain {
 		style = DoubleQuoted
@@ -104,9 +108,12 @@ func canonical(text string, plain bool, tag string) string {
 	case nil:
 		return "null"
 	case bool:
-		return fmt.Sprintf("bool %t", v)
+		if v {
+			return "bool true"
+		}
+		return "bool false"
 	case int64:
-		return fmt.Sprintf("int %d", v)
+		return "int " + strconv.FormatInt(v, 10)
 	case float64:
 		return fmt.Sprintf("float %v", v)
 	}
@@ -132,14 +139,16 @@ func (t *Tree) Equal(u *Tree) (equal bool, where []string) {
 		return false, nil
 	}
 	for i := range t.Values {
-		name := fmt.Sprint(i)
 		if t.Kind == Mapping {
 			if ok, _ := t.Keys[i].Equal(u.Keys[i]); !ok {
 				return false, []string{t.Keys[i].label()}
 			}
-			name = t.Keys[i].label()
 		}
 		if ok, w := t.Values[i].Equal(u.Values[i]); !ok {
+			name := strconv.Itoa(i)
+			if t.Kind == Mapping {
+				name = t.Keys[i].label()
+			}
 			return false, append([]string{name}, w...)
 		}
 	}
@@ -161,7 +170,7 @@ func (t *Tree) label() string {
 // Agrees checks that this package's reading of the file is the library's. An error means
 // that the file holds something one of the two misreads, so that no edit can be trusted.
 func (d *Doc) Agrees(t *Tree) error {
-	own := ownTree(d.root)
+	own := d.tree()
 	if own == nil && t == nil {
 		return nil
 	}
@@ -200,7 +209,7 @@ func ownTree(n *Node) *Tree {
 	switch n.Kind {
 	case Scalar:
 		t.text, t.plain = n.Value, n.Style == Plain
-		t.Scalar = canonical(n.Value, t.plain, n.Tag)
+		t.Scalar, t.typed = canonical(n.Value, t.plain, n.Tag), n.Tag != ""
 	case Alias:
 		t.Alias = n.Value
 	case Mapping:
