@@ -16,7 +16,7 @@ import (
 )
 
 // lines shows problems, one a line.
-func (p problems) lines() []string {
+func lines(p problems) []string {
 	var out []string
 	for _, q := range p {
 		out = append(out, fmt.Sprintf("%s %s:%d %s: %s; %s", q.Severity, filepath.Base(q.File), q.Line, yamlspan.PathString(q.Path), q.Msg, q.Fix))
@@ -65,7 +65,7 @@ func TestCheck(t *testing.T) {
 		"shadowed":    {stamp + "terminal: {timeout: 1}\n", "terminal: {timeout: 2}\n", "-", []string{"info config.yaml:2 terminal.timeout: has no effect"}},
 		"variables":   {stamp + "a: \"${KNOWN} ${GONE} ${env:ALSO}\"\nb: [\"${GONE2}\"]\nterminal: {timeout: \"${KNOWN}\"}\n", "-", "-", []string{"error config.yaml:4 terminal.timeout: refers to ${KNOWN}", "warning config.yaml:2 a: refers to ${GONE}", "warning config.yaml:2 a: refers to ${ALSO}", "warning config.yaml:3 b: refers to ${GONE2}"}},
 	} {
-		got := problems(Check(CheckInput{User: file("config.yaml", row.user), Admin: file("admin.yaml", row.admin), Env: file(".env", row.env), Lookup: env("KNOWN", "sekret")})).lines()
+		got := lines(Check(CheckInput{User: file("config.yaml", row.user), Admin: file("admin.yaml", row.admin), Env: file(".env", row.env), Lookup: env("KNOWN", "sekret")}))
 		want := slices.Clone(row.want)
 		for _, g := range got {
 			i := slices.IndexFunc(want, func(w string) bool { return strings.HasPrefix(g, w) })

@@ -29,28 +29,28 @@ func TestShapesHidden(t *testing.T) {
 			}
 		}
 	}
-	tests := map[string]string{ // text -> what must be gone
-		"OPENAI_API_KEY=" + body:                                                       body,
-		"export MY_TOKEN='" + body + "'":                                               body,
-		"  password: hunter22":                                                         "hunter22",
-		`{"api_key": "` + body + `", "x": 1}`:                                          body,
-		`{\"client_secret\": \"` + body + `\"}`:                                        body,
-		`{"accessToken":"` + body + `"}`:                                               body,
-		"db.password = correcthorse":                                                   "correcthorse",
-		"12:   secret: " + body:                                                        body,
-		"Authorization: Bearer " + body:                                                body,
-		"authorization: Basic " + body:                                                 body,
-		`-H "x-api-key: ` + body + `"`:                                                 body,
-		"bot 123456789:AAH" + body + "xyz1234 said":                                    body,
-		"postgres://me:s3cretpw@db/x":                                                  "s3cretpw",
-		"https://" + body + "@github.com/x.git":                                        body,
-		"GET /a?access_token=" + body + "&b=1":                                         body,
-		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0." + body:                             body,
-		"call +4915112345678 now":                                                      "15112345678",
-		"-----BEGIN RSA PRIVATE KEY-----\n" + body + "\n-----END RSA PRIVATE KEY-----": body,
-		"password: $ecret1234":                                                         "$ecret1234",
-	}
-	for text, gone := range tests {
+	for _, row := range [][2]string{ // text, what must be gone
+		{"OPENAI_API_KEY=" + body, body},
+		{"export MY_TOKEN='" + body + "'", body},
+		{"  password: hunter22", "hunter22"},
+		{`{"api_key": "` + body + `", "x": 1}`, body},
+		{`{\"client_secret\": \"` + body + `\"}`, body},
+		{`{"accessToken":"` + body + `"}`, body},
+		{"db.password = correcthorse", "correcthorse"},
+		{"12:   secret: " + body, body},
+		{"Authorization: Bearer " + body, body},
+		{"authorization: Basic " + body, body},
+		{`-H "x-api-key: ` + body + `"`, body},
+		{"bot 123456789:AAH" + body + "xyz1234 said", body},
+		{"postgres://me:s3cretpw@db/x", "s3cretpw"},
+		{"https://" + body + "@github.com/x.git", body},
+		{"GET /a?access_token=" + body + "&b=1", body},
+		{"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0." + body, body},
+		{"call +4915112345678 now", "15112345678"},
+		{"-----BEGIN RSA PRIVATE KEY-----\n" + body + "\n-----END RSA PRIVATE KEY-----", body},
+		{"password: $ecret1234", "$ecret1234"},
+	} {
+		text, gone := row[0], row[1]
 		got := New(true, nil).String(text)
 		if strings.Contains(got, gone) {
 			t.Errorf("%q: got %q, which still holds %q", text, got, gone)
