@@ -163,9 +163,7 @@ func (s *manifestScan) changed(f manifestFS, started time.Time) bool {
 		if started.Sub(changeTime(c.info)).Abs() < settle {
 			return true
 		}
-		if c.info, c.err = f.stat(c.path); c.err != nil {
-			return true
-		}
+		c.info, c.err = f.stat(c.path) // of one that is gone by now the stamp is another
 	}
 	return again.stamp() != s.stamp()
 }

@@ -42,14 +42,6 @@ func namesOf(class string) []string {
 		return oracleWords(`AUXILIARY_VISION_API_KEY AUXILIARY_X_BASE_URL GATEWAY_RELAY_NEW_SECRET
 			GATEWAY_RELAY_NEW_KEY GATEWAY_RELAY_NEW_TOKEN
 			GATEWAY_RELAY_SECRET GATEWAY_RELAY_DELIVERY_KEY auxiliary_web_api_key`)
-	case isPluginOwn:
-		return oracleWords(`MYPLUG_TOKEN MYPLUG_SESSION`)
-	case isPluginFor:
-		return oracleWords(`OTHERPLUG_TOKEN`)
-	case isRuntime:
-		return oracleWords(`MYADAPTER_SECRET MYADAPTER_TOKEN MYADAPTER_KEY MYADAPTER_PASSWORD MYADAPTER_JSON`)
-	case isBackend:
-		return oracleWords(`MYBACKEND_CRED`)
 	case isGate:
 		var out []string
 		for _, p := range oraclePlatforms {
@@ -59,8 +51,6 @@ func namesOf(class string) []string {
 			out = append(out, "DISCORD"+m+"Z")
 		}
 		return append(out, "discord_allowed_channels")
-	case isBuzz:
-		return oracleWords(`BUZZ_PRIVATE_KEY BUZZ_RELAY_URL`)
 	case isGlobal:
 		return oracleGlobal
 	case isProxy:
@@ -75,20 +65,20 @@ func namesOf(class string) []string {
 		return []string{oracleMarker}
 	case isPython:
 		return oraclePython
-	case isForce:
-		return oracleWords(`_HERMES_FORCE_FOO _HERMES_FORCE_OPENAI_API_KEY`)
 	case isSession:
 		return append(oracleWords(`HERMES_SESSION_ID HERMES_SESSION_PLATFORM HERMES_CRON_AUTO_DELIVER_CHAT_ID`), oracleSession...)
 	case isRouting:
 		return oracleRouting
 	case isService:
 		return oracleService
-	case isPass:
-		return oracleWords(`MY_PASS_TOKEN PASSED_THING`)
-	case isForward:
-		return oracleWords(`FORWARDED_THING`)
 	}
-	panic("no names of class " + class)
+	return oracleWords(map[string]string{
+		isPluginOwn: `MYPLUG_TOKEN MYPLUG_SESSION`, isPluginFor: `OTHERPLUG_TOKEN`,
+		isRuntime: `MYADAPTER_SECRET MYADAPTER_TOKEN MYADAPTER_KEY MYADAPTER_PASSWORD MYADAPTER_JSON`,
+		isBackend: `MYBACKEND_CRED`, isBuzz: `BUZZ_PRIVATE_KEY BUZZ_RELAY_URL`,
+		isForce: `_HERMES_FORCE_FOO _HERMES_FORCE_OPENAI_API_KEY`,
+		isPass:  `MY_PASS_TOKEN PASSED_THING`, isForward: `FORWARDED_THING`,
+	}[class])
 }
 
 // world is a set of profiles with what was planted for them.
@@ -309,6 +299,9 @@ func TestOracleClasses(t *testing.T) {
 	declared := []string{isPluginOwn, isPluginFor, isRuntime, isBackend, isPass, isForward}
 	seen := map[string]string{}
 	for _, class := range oracleClasses {
+		if len(namesOf(class)) == 0 {
+			t.Errorf("no names of class %s", class)
+		}
 		for _, n := range namesOf(class) {
 			if got := oracleClass(n); got != class && !slices.Contains(declared, class) {
 				t.Errorf("%s is planted as %s and sorted as %s", n, class, got)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -131,6 +132,9 @@ func (o *migrateOptions) homes(ctx context.Context, env Env) error {
 		Ladder: migrate.Released(), Getenv: env.Getenv, Now: env.Now, LockWait: lockWait,
 		Program: Name + " " + buildinfo.Read().Version,
 	}
+	// The command ends soon and its heap is small: collecting as often as by default costs a
+	// third of the time for 200 homes.
+	defer debug.SetGCPercent(debug.SetGCPercent(300))
 	outcomes := make([]outcome, len(targets))
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
