@@ -58,17 +58,35 @@ func dump(generation string) error {
 		}
 	}
 	if generation == "child" {
-		cmd := exec.CommandContext(context.Background(), os.Args[0], dumpArg, "grandchild")
-		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
+		grandchild, err := hear(exec.CommandContext(context.Background(), os.Args[0], dumpArg, "grandchild"))
 		if err != nil {
-			return fmt.Errorf("grandchild: %w", err)
-		}
-		if err := json.Unmarshal(out, &s.Child); err != nil {
 			return err
 		}
+		s.Child = &grandchild
 	}
 	return json.NewEncoder(os.Stdout).Encode(s)
+}
+
+// hear starts a child and listens to what it says. It does not wait for its end: with the
+// race detector a process takes a second to exit.
+func hear(cmd *exec.Cmd) (seen, error) {
+	var s seen
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return s, err
+	}
+	if err := cmd.Start(); err != nil {
+		return s, err
+	}
+	err = json.NewDecoder(out).Decode(&s)
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if err != nil {
+		return s, fmt.Errorf("%w: %s", err, &stderr)
+	}
+	return s, nil
 }
 
 // spawn starts a real child with exactly that environment.
@@ -80,14 +98,8 @@ func spawn(t *testing.T, env []string, dir string) seen {
 	}
 	cmd := exec.CommandContext(t.Context(), self, dumpArg, "child")
 	cmd.Env, cmd.Dir = env, dir
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
+	s, err := hear(cmd)
 	if err != nil {
-		t.Fatalf("%v: %s", err, &stderr)
-	}
-	var s seen
-	if err := json.Unmarshal(out, &s); err != nil {
 		t.Fatal(err)
 	}
 	return s

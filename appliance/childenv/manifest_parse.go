@@ -59,11 +59,9 @@ func (m *Manifests) entry(y anchors, item *yamlspan.Node, secret map[string]bool
 	if _, ok := secret[name]; ok {
 		return
 	}
-	is := m.policy.Secretive(name)
-	if item.Kind == yamlspan.Mapping {
-		password, given := yamlspan.Resolve(y.get(item, "password")).(bool)
-		is = truth(y.get(item, "password")) || truth(y.get(item, "secret")) || is && (!given || password)
-	}
+	password, given := yamlspan.Resolve(y.get(item, "password")).(bool)
+	is := truth(y.get(item, "password")) || truth(y.get(item, "secret")) ||
+		m.policy.Secretive(name) && (!given || password)
 	secret[name] = is
 }
 

@@ -79,3 +79,24 @@ func TestKind(t *testing.T) {
 		t.Errorf("warnings %v", d.Warnings)
 	}
 }
+
+// FuzzManifest: no manifest, whatever it holds, stops the gateway or declares a core name.
+func FuzzManifest(f *testing.F) {
+	f.Add([]byte(secretManifest("A_KEY", "PATH")))
+	f.Add([]byte("a: &a [*a]\nrequires_env: *a\n"))
+	f.Add([]byte("? x\n: y\n<<: {<<: *z}\nkind: platform\noptional_env: [{<<: {name: A_KEY}}]\n"))
+	p, err := Load()
+	if err != nil {
+		f.Fatal(err)
+	}
+	m := p.NewManifests()
+	f.Fuzz(func(t *testing.T, src []byte) {
+		secret := map[string]bool{}
+		_ = m.declared(src, true, secret)
+		for name := range secret {
+			if p.Core(name) || !envName.MatchString(name) {
+				t.Errorf("declares %q", name)
+			}
+		}
+	})
+}
