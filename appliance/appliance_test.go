@@ -98,9 +98,7 @@ func (e *estate) leaks(text string) []string {
 // child and its own child really hold.
 func TestNoProfileSeesAnother(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("the vault command of this test needs a POSIX shell")
-	}
+	testkit.Need(t, "posix", runtime.GOOS != "windows", "the vault command of this test needs a POSIX shell")
 	for _, multiplex := range []bool{false, true} {
 		t.Run(fmt.Sprintf("multiplex %v", multiplex), func(t *testing.T) {
 			t.Parallel()

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 )
 
 // bin is a directory of programs and the home that uses them.
@@ -188,9 +189,7 @@ func TestCommand(t *testing.T) {
 
 func TestCommandRuns(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("needs /bin/sh")
-	}
+	testkit.Need(t, "posix", runtime.GOOS != "windows", "needs /bin/sh")
 	b := newBin(t, map[string]string{"VAULT_TOKEN": "mine", "A B": "no name"}, "VAULT_TOKEN=launch", "HOME=/h")
 	c := &Command{Is: Spec{Name: "command", Shape: Bulk}, Shell: `echo "A=$VAULT_TOKEN $KIND $HOME"; echo "B=$HERMES_HOME"; echo "C=$PWD"; echo secret on stderr >&2`}
 	got, err := c.Fetch(t.Context(), b.in)

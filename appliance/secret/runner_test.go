@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 )
 
 // TestFetchKillsTree stops a command that ignores polite signals and has a descendant.
 func TestFetchKillsTree(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("a tree is a job object there: see package process")
-	}
+	testkit.Need(t, "posix", runtime.GOOS != "windows", "a tree is a job object there: see package process")
 	b := newBin(t, map[string]string{EnvBitwarden: "tok"})
 	install(t, b.dir, "bws", fake{Mode: "tree", Argv: bwsArgv(), Env: b.env("bws", EnvBitwarden+"=tok", "NO_COLOR=1")})
 	path := filepath.Join(b.dir, "bws.pid")
