@@ -27,19 +27,23 @@ type configOptions struct {
 }
 
 func newConfig(st *state) *cobra.Command {
+	return group(st, "config", "Read, change and check a home's configuration",
+		"Reads config.yaml with the defaults under it and the administrator's file over it, and changes single keys of it.\nEvery other byte of the file stays.",
+		"  hermes-appliance config get terminal.backend",
+		newConfigGet(st), newConfigSet(st), newConfigUnset(st), newConfigCheck(st))
+}
+
+// group makes a command that only has others below it.
+func group(st *state, use, short, long, example string, verbs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "config", Short: "Read, change and check a home's configuration",
-		Long:                  "Reads config.yaml with the defaults under it and the administrator's file over it, and changes single keys of it.\nEvery other byte of the file stays.",
-		Example:               "  hermes-appliance config get terminal.backend",
-		DisableFlagsInUseLine: true,
-		Args:                  cobra.NoArgs,
+		Use: use, Short: short, Long: long, Example: example, DisableFlagsInUseLine: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			st.started = true
 			return cmd.Help()
 		},
 	}
 	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage)
-	cmd.AddCommand(newConfigGet(st), newConfigSet(st), newConfigUnset(st), newConfigCheck(st))
+	cmd.AddCommand(verbs...)
 	return cmd
 }
 

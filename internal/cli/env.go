@@ -23,20 +23,10 @@ type envOptions struct {
 }
 
 func newEnv(st *state) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "env", Short: "Explain what children of the appliance get to see",
-		Long:                  "Every child process gets an environment that is built for it. This command tells what is in it and why.",
-		Example:               "  hermes-appliance env explain --kind terminal --profile work",
-		DisableFlagsInUseLine: true,
-		Args:                  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			st.started = true
-			return cmd.Help()
-		},
-	}
-	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage)
-	cmd.AddCommand(newEnvExplain(st), newEnvRules(st))
-	return cmd
+	return group(st, "env", "Explain what children of the appliance get to see",
+		"Every child process gets an environment that is built for it. This command tells what is in it and why.",
+		"  hermes-appliance env explain --kind terminal --profile work",
+		newEnvExplain(st), newEnvRules(st))
 }
 
 func newEnvExplain(st *state) *cobra.Command {

@@ -23,20 +23,10 @@ type profileOptions struct {
 }
 
 func newProfile(st *state) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "profile", Short: "List a home's profiles and look at one",
-		Long:                  "A profile is a complete second home below profiles/. Deleted ones leave a tombstone and are not listed.",
-		Example:               "  hermes-appliance profile list",
-		DisableFlagsInUseLine: true,
-		Args:                  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			st.started = true
-			return cmd.Help()
-		},
-	}
-	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage)
-	cmd.AddCommand(newProfileList(st), newProfileShow(st))
-	return cmd
+	return group(st, "profile", "List a home's profiles and look at one",
+		"A profile is a complete second home below profiles/. Deleted ones leave a tombstone and are not listed.",
+		"  hermes-appliance profile list",
+		newProfileList(st), newProfileShow(st))
 }
 
 func newProfileList(st *state) *cobra.Command {
