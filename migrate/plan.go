@@ -86,6 +86,7 @@ type Plan struct {
 	From    int  `json:"from"` // 0 = the file has no stamp
 	Assumed bool `json:"assumed,omitempty"`
 	To      int  `json:"to"`
+	Missing bool `json:"missing,omitempty"` // there is no config.yaml, so there is nothing to do
 
 	Changes    []Change `json:"changes"`
 	Kept       []Pin    `json:"kept"`
@@ -137,7 +138,7 @@ func (l Ladder) Plan(in Input, o Options) (*Plan, error) {
 	}
 	p := &Plan{To: o.To, Changes: []Change{}, Kept: []Pin{}, NotApplied: []Change{}, Skipped: []int{}, Advice: []string{}}
 	if in.Config == nil {
-		p.From = o.To
+		p.From, p.Missing = o.To, true
 		return p, nil
 	}
 	w := &work{in: in, plan: p, soul: in.Soul}

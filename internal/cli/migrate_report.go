@@ -100,6 +100,9 @@ func (o *migrateOptions) headline(out outcome) string {
 		}
 		return "nothing to do"
 	}
+	if p.Missing {
+		return "no " + out.Home.Config() + ", nothing to do"
+	}
 	span := fmt.Sprintf("config version %d", p.To)
 	switch {
 	case p.From == 0:
