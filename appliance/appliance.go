@@ -8,11 +8,10 @@ package appliance
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/childenv"
 	"github.com/hermes-appliance/hermes-appliance/appliance/config"
@@ -24,9 +23,10 @@ import (
 // Options are what the process hands in.
 type Options struct {
 	Launch  home.Home // the home the process was started for
-	Environ []string  // the environment it was started with, KEY=VALUE
+	Environ []string  // the environment it was started with, KEY=VALUE; nothing changes it later
 	Log     *slog.Logger
 	BinDir  string // where this program's command is; "" = unknown
+	Latest  int    // the newest version of a config that may be written; 0 = any
 }
 
 // Environments builds the environments of children for every profile of a home. It is safe
@@ -36,35 +36,75 @@ type Environments struct {
 	lookup    map[string]string
 	policy    *childenv.Policy
 	manifests *childenv.Manifests
+	configs   *config.Cache
 	secrets   *secret.Store
 	files     *secret.Files
 	host      *profile.Host
+	inherited inherited
+
+	mu           sync.Mutex
+	remembered   map[profile.Key]known
+	launchConfig *config.Config // that launchNow was read beside
+	launchNow    childenv.Launch
+	launchEver   map[string]bool  // only grows
+	launchUnread map[string]error // by name of the file; nil = it was read once
 }
 
-// NewEnvironments reads the policy and prepares the stores; no vault is asked yet.
+// NewEnvironments reads the policy, and from the profiles' files what the environment may
+// have of them; no vault is asked yet. The process serves many profiles if the launch home's config says so; a config that cannot be
+// read counts as one that does, which keeps more apart.
 func NewEnvironments(o Options) (*Environments, error) {
 	policy, err := childenv.Load()
 	if err != nil {
 		return nil, err
 	}
-	e := &Environments{o: o, lookup: map[string]string{}, policy: policy, manifests: policy.NewManifests(), files: secret.NewFiles()}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	e := &Environments{
+		o: o, lookup: map[string]string{}, policy: policy, manifests: policy.NewManifests(),
+		configs: config.NewCache(), files: secret.NewFiles(),
+		remembered: map[profile.Key]known{}, launchEver: map[string]bool{}, launchUnread: map[string]error{},
+	}
 	for _, kv := range o.Environ {
 		if name, value, ok := strings.Cut(kv, "="); ok {
 			e.lookup[name] = value
 		}
 	}
 	e.host = profile.NewHost(func() string { return o.Launch.Dir })
+	if many, err := e.multiplex(); many || err != nil {
+		e.host.SetMultiplex(true)
+	}
 	e.secrets = secret.New(secret.Config{
-		Sources: e.sources,
-		Global:  policy.Global,
-		Routed:  func(ctx context.Context) bool { return e.host.Isolated(profile.From(ctx)) },
-		Lookup:  func(name string) (string, bool) { v, ok := e.lookup[name]; return v, ok },
-		Environ: func() []string { return o.Environ },
-		Managed: e.managedFile,
-		Files:   e.files,
-		Log:     o.Log,
+		Sources:  e.sources,
+		Global:   policy.Global,
+		Control:  policy.Control,
+		Routed:   func(ctx context.Context) bool { return e.host.Isolated(profile.From(ctx)) },
+		Lookup:   func(name string) (string, bool) { v, ok := e.lookup[name]; return v, ok },
+		Environ:  func() []string { return o.Environ },
+		Managed:  e.managedFile,
+		Grants:   e.grants,
+		ChildEnv: e.vaultEnv,
+		Files:    e.files,
+		Log:      o.Log,
 	})
+	// Before anybody edits these files, so that what they held is known. What cannot be read now
+	// is tried again for each child.
+	_, unread := e.launchNames()
+	_, unlisted := e.foreign("")
+	if err := errors.Join(unread, unlisted); err != nil {
+		o.Log.Warn("cannot tell yet what the environment has of the profiles", "error", err)
+	}
 	return e, nil
+}
+
+// multiplex reports whether the launch home's config has one process serve many profiles.
+func (e *Environments) multiplex() (bool, error) {
+	c, err := e.configs.Load(e.o.Launch, e.configOptions())
+	if err != nil {
+		return false, err
+	}
+	return c.With(nil).Bool("gateway", "multiplex_profiles")
 }
 
 // Getenv looks a variable up in the environment the process was started with.
@@ -72,6 +112,18 @@ func (e *Environments) Getenv(name string) string { return e.lookup[name] }
 
 // Policy returns the policy that decides.
 func (e *Environments) Policy() *childenv.Policy { return e.policy }
+
+// Scope returns what a task working for a profile may read of secrets. The caller binds it
+// with [secret.Bind] for as long as the task lasts.
+func (e *Environments) Scope(ctx context.Context, h home.Home) (*secret.Scope, error) {
+	return e.secrets.Scope(profile.Bind(ctx, profile.Task{Home: h}), e.tenant(h))
+}
+
+// Discovered has the sources of a home asked again after its plugins were looked for (N3).
+func (e *Environments) Discovered(ctx context.Context, h home.Home) error {
+	_, err := e.secrets.Discovered(ctx, e.tenant(h))
+	return err
+}
 
 // managedFile is the administrator's .env, "" if there is no administrator.
 func (e *Environments) managedFile() string {
@@ -81,152 +133,16 @@ func (e *Environments) managedFile() string {
 	return ""
 }
 
-// sources reads which vaults a home is configured for.
-func (e *Environments) sources(_ context.Context, t secret.Tenant) (secret.Stack, error) {
-	c, err := config.Load(t.Home, e.configOptions())
-	if err != nil {
-		return secret.Stack{}, err
-	}
-	section, err := c.With(nil).Map("secrets")
-	if err != nil {
-		return secret.Stack{}, err
-	}
-	return secret.Parse(section, nil)
-}
-
 func (e *Environments) configOptions() config.Options {
 	return config.Options{AdminDir: home.AdminDir(e.Getenv), Log: e.o.Log}
 }
 
-// tenant is a home in the role it has for this process.
+// tenant is a home in the role it has for this process. Once another profile is served, the
+// launch profile is a tenant like the others (S13).
 func (e *Environments) tenant(h home.Home) secret.Tenant {
-	return secret.Tenant{Home: h, Foreign: e.host.Routed(profile.Task{Home: h})}
-}
-
-// Snapshot gathers what a child working for a profile is built from: that profile's own
-// values, the names of the launch profile's that must stay behind, and what an outer process
-// may have loaded of any other.
-func (e *Environments) Snapshot(ctx context.Context, target home.Home) (childenv.Snapshot, error) {
-	s := childenv.Snapshot{
-		Inherited: e.o.Environ, BinDir: e.o.BinDir, Multiplexed: e.host.Multiplex(),
-		Launch: childenv.Launch{Key: string(e.host.LaunchKey())}, Foreign: map[string][]string{},
+	t := secret.Tenant{Home: h, Foreign: e.host.Routed(profile.Task{Home: h})}
+	if t.Foreign {
+		e.secrets.Freeze()
 	}
-	scope, err := e.secrets.Scope(profile.Bind(ctx, profile.Task{Home: target}), e.tenant(target))
-	if err != nil {
-		return s, err
-	}
-	if s.Target, err = e.target(target, scope, &s); err != nil {
-		return s, err
-	}
-	if s.Target.Key != s.Launch.Key {
-		if err := e.launch(ctx, &s); err != nil {
-			return s, err
-		}
-	}
-	return s, e.foreign(ctx, target, &s)
-}
-
-// target describes the profile a child works for.
-func (e *Environments) target(h home.Home, scope *secret.Scope, s *childenv.Snapshot) (*childenv.Profile, error) {
-	t := &childenv.Profile{Key: string(profile.KeyOf(h.Dir)), Dir: h.Dir}
-	for _, v := range scope.Values() {
-		out := childenv.Var{Name: v.Name, Value: v.Text.Reveal()}
-		switch v.Origin.Kind {
-		case secret.DotEnv:
-			out.Origin = childenv.Dotenv
-		case secret.Sourced:
-			out.Origin = childenv.Source
-		case secret.Managed:
-			out.Origin = childenv.Managed
-			s.Managed = append(s.Managed, out)
-			continue
-		case secret.Grant:
-			out.Origin, out.Fill = childenv.Dotenv, true
-		case secret.Launch, secret.OpEnv:
-			continue // inherited values come with the environment; bootstrap tokens with nothing
-		}
-		t.Vars = append(t.Vars, out)
-	}
-	for name := range scope.Applied() {
-		t.Applied = append(t.Applied, name)
-	}
-	declared, err := e.manifests.Read(t.Key, h.Dir)
-	if err != nil {
-		t.DeclaredErr = err
-	}
-	t.Declared = declared.Names
-	for _, w := range declared.Warnings {
-		if e.o.Log != nil {
-			e.o.Log.Warn("plugin manifest", "profile", h.Profile, "problem", w)
-		}
-	}
-	return t, e.settings(h, scope, t)
-}
-
-// settings reads what the profile's config says of its children. A terminal policy that
-// cannot be read refuses commands; it does not stop a child that runs none (P8).
-func (e *Environments) settings(h home.Home, scope *secret.Scope, t *childenv.Profile) error {
-	lookup := func(name string) (string, bool) {
-		v, ok := scope.Lookup(name)
-		return v.Text.Reveal(), ok
-	}
-	in := config.TerminalInput{UserHome: e.Getenv("HOME"), Lookup: lookup}
-	if t.Key == string(e.host.LaunchKey()) {
-		in.Launch = e.lookup
-	}
-	policy, err := config.LoadTerminal(h, e.configOptions(), in)
-	if err != nil {
-		t.TerminalRefused = err.Error()
-		return nil //nolint:nilerr // a refusal is a property of the profile
-	}
-	for name, value := range policy.Vars() {
-		t.Bridge = append(t.Bridge, childenv.Var{Name: name, Value: value, Origin: childenv.Bridge})
-	}
-	c, err := config.Load(h, e.configOptions())
-	if err != nil {
-		return err
-	}
-	t.Passthrough, err = c.With(lookup).Strings("terminal", "env_passthrough")
-	return err
-}
-
-// launch gathers the names of the launch profile's values.
-func (e *Environments) launch(ctx context.Context, s *childenv.Snapshot) error {
-	scope, err := e.secrets.Scope(ctx, e.tenant(e.o.Launch))
-	if err != nil {
-		return fmt.Errorf("the launch profile: %w", err)
-	}
-	for _, v := range scope.Values() {
-		if v.Origin.Kind == secret.DotEnv {
-			s.Launch.Dotenv = append(s.Launch.Dotenv, v.Name)
-		}
-	}
-	s.Launch.Supplied = scope.Supplied()
-	return nil
-}
-
-// foreign gathers the .env values of every other profile: an outer process may have loaded
-// one of them into our environment without telling (L9). A profile whose file cannot be read
-// is logged and left out: its trouble must not stop the others' children.
-func (e *Environments) foreign(ctx context.Context, target home.Home, s *childenv.Snapshot) error {
-	profiles, err := e.o.Launch.Profiles()
-	if err != nil {
-		return err
-	}
-	for _, h := range append(profiles, e.o.Launch.Root()) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if profile.KeyOf(h.Dir) == profile.KeyOf(target.Dir) {
-			continue
-		}
-		values, err := e.files.Read(h.Env())
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && e.o.Log != nil {
-			e.o.Log.Warn("unreadable .env", "profile", h.Profile, "error", err)
-		}
-		for name, text := range values {
-			s.Foreign[name] = append(s.Foreign[name], text.Reveal())
-		}
-	}
-	return nil
+	return t
 }

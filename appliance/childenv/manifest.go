@@ -14,14 +14,12 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
 )
 
 // maxManifest is the size beyond which a file is no manifest.
 const maxManifest = 1 << 20
-
-// settle is the age a file must have before its signature vouches for its content: within
-// the resolution of a time stamp a second write does not show.
-const settle = 2 * time.Second
 
 // Manifests knows which secrets the platform plugins of each home declare. It remembers
 // them under the home's key for as long as no manifest changes. It never reads the plugins'
@@ -149,7 +147,7 @@ func (s *manifestScan) stamp() string {
 			sb.WriteString("?\n")
 			continue
 		}
-		fmt.Fprintf(&sb, "%d %d %s\n", c.info.ModTime().UnixNano(), c.info.Size(), identity(c.info))
+		sb.WriteString(atomicfile.Stamp(c.info) + "\n")
 	}
 	return sb.String()
 }
@@ -160,7 +158,7 @@ func (s *manifestScan) changed(f manifestFS, started time.Time) bool {
 	again := &manifestScan{home: s.home, all: slices.Clone(s.all)}
 	for i := range again.all {
 		c := &again.all[i] // all were read, so each has been looked at
-		if started.Sub(changeTime(c.info)).Abs() < settle {
+		if started.Sub(atomicfile.ChangeTime(c.info)).Abs() < atomicfile.Settle {
 			return true
 		}
 		c.info, c.err = f.stat(c.path) // of one that is gone by now the stamp is another

@@ -187,7 +187,7 @@ func newChecks() *checks {
 
 // run returns the first thing that is wrong with a policy. Names like word go first.
 func (c *checks) run(p *Policy, word string) string {
-	for _, check := range []func(*Policy) []string{checkKinds, checkTiers, checkGlobal, checkDenied, checkTransient} {
+	for _, check := range []func(*Policy) []string{checkKinds, checkTiers, checkGlobal, checkControl, checkDenied, checkTransient} {
 		if lines := check(p); len(lines) > 0 {
 			return lines[0]
 		}

@@ -111,6 +111,7 @@ type policyFile struct {
 	} `json:"kanban"`
 	Python  []string `json:"python"`
 	Service Group    `json:"service"`
+	Control Group    `json:"control"` // what no secret source of a routed profile may supply
 	Shell   struct {
 		Rule     string   `json:"rule"`
 		Reason   string   `json:"reason"`
@@ -173,6 +174,12 @@ func (p *Policy) Gaps() []Gap { return slices.Clone(p.file.Gaps) }
 // Global reports whether a name belongs to the host and never to a profile, for look-ups.
 func (p *Policy) Global(name string) bool {
 	return p.classify(fold(name)).bits&(isGlobalName|isProxyName) != 0
+}
+
+// Control reports whether a name says where credentials are sent: no secret source of a
+// profile that this process serves beside others may supply it (N6).
+func (p *Policy) Control(name string) bool {
+	return slices.Contains(p.file.Control.Names, fold(name))
 }
 
 // Secretive reports whether a name ends like a secret's. It applies to declared names only:

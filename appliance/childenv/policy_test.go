@@ -99,7 +99,7 @@ func TestPolicyIsStrict(t *testing.T) {
 func TestLists(t *testing.T) {
 	t.Parallel()
 	p := load(t)
-	for _, check := range []func(*Policy) []string{checkKinds, checkTiers, checkGlobal, checkDenied, checkTransient} {
+	for _, check := range []func(*Policy) []string{checkKinds, checkTiers, checkGlobal, checkControl, checkDenied, checkTransient} {
 		for _, line := range check(p) {
 			t.Error(line)
 		}
@@ -152,6 +152,16 @@ func checkGlobal(p *Policy) (out []string) {
 	for _, n := range oracleWords(`API_SERVER_KEY OPENAI_API_KEY FOO PATHS HERMES_KANBAN`) {
 		if p.Global(n) {
 			out = append(out, n+" is global")
+		}
+	}
+	return out
+}
+
+// checkControl is N6.
+func checkControl(p *Policy) (out []string) {
+	for name, want := range map[string]bool{"HERMES_PORTAL_BASE_URL": true, "hermes_portal_base_url": true, "OPENAI_BASE_URL": false, "FOO": false} {
+		if p.Control(name) != want {
+			out = append(out, name+" as a control name")
 		}
 	}
 	return out

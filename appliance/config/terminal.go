@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,20 +69,11 @@ type Terminal struct {
 // LoadTerminal reads a profile's files and makes its policy. It fills the Config, Env and
 // AdminEnv of in. The error is a [*Refusal].
 func LoadTerminal(h home.Home, o Options, in TerminalInput) (*Terminal, error) {
-	var err error
-	if in.Config, err = Load(h, o); err != nil {
+	f, err := loadFiles(h, o)
+	if err != nil {
 		return nil, &Refusal{err}
 	}
-	if in.Env, err = readEnv(h.Env()); err != nil {
-		return nil, &Refusal{err}
-	}
-	in.AdminEnv = nil
-	if o.AdminDir != "" {
-		if in.AdminEnv, err = readEnv(filepath.Join(o.AdminDir, ".env")); err != nil && o.Log != nil {
-			o.Log.Error("administrator's .env ignored", "error", err)
-		}
-	}
-	return NewTerminal(in)
+	return f.terminal(in)
 }
 
 func readEnv(path string) (*dotenv.File, error) {

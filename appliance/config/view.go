@@ -5,6 +5,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -273,6 +274,35 @@ func (v View) section(path []string) (any, error) {
 			return nil, err
 		}
 		parent[key] = x
+	}
+	return out, nil
+}
+
+// TopLevel returns the scalars at the top of the user's and the administrator's file, as
+// upstream copies them into the environment; defaults are not among them, nor is the version
+// of the file or a null. The map is the caller's.
+func (v View) TopLevel() (map[string]string, error) {
+	out := map[string]string{}
+	for _, l := range v.leaves {
+		name := l.key.Value
+		at, section, ok := v.at([]string{name})
+		if l.layer.from == Default || name == stampKey || !ok || section || at.node != l.node {
+			continue
+		}
+		x, err := v.decode(l, []string{name})
+		if err != nil {
+			return nil, err
+		}
+		switch x := x.(type) {
+		case string:
+			out[name] = x
+		case bool:
+			out[name] = map[bool]string{true: "True", false: "False"}[x]
+		case int64:
+			out[name] = strconv.FormatInt(x, 10)
+		case float64:
+			out[name] = strconv.FormatFloat(x, 'g', -1, 64)
+		}
 	}
 	return out, nil
 }

@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 )
 
 // Default is the name by which reports call the home that is no named profile.
@@ -98,10 +97,18 @@ func (h Home) Root() Home {
 	return Home{Dir: filepath.Dir(filepath.Dir(h.Dir)), Profile: Default}
 }
 
-// ValidID reports whether a name may be a profile's id.
-func ValidID(id string) bool { return reID().MatchString(id) }
-
-func reID() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`) }
+// ValidID reports whether a name may be a profile's id: 1 to 64 lower case letters, digits,
+// "_" and "-", of which the first is a letter or a digit.
+func ValidID(id string) bool {
+	for i := range len(id) {
+		c := id[i]
+		alnum := 'a' <= c && c <= 'z' || '0' <= c && c <= '9'
+		if !alnum && (i == 0 || c != '_' && c != '-') {
+			return false
+		}
+	}
+	return len(id) >= 1 && len(id) <= 64
+}
 
 // markers are the files of which one makes a directory a profile.
 func markers() []string {

@@ -57,6 +57,22 @@ func (f *Files) Read(path string) (map[string]Text, error) {
 	return maps.Clone(values), err
 }
 
+// Match returns the assignments of a .env file that an environment has too, name and value
+// alike: an outer process may have loaded the file. The error is that of [Files.Read].
+func (f *Files) Match(path string, environ map[string]string) (map[string]string, error) {
+	values, err := f.read(path)
+	var out map[string]string
+	for name, value := range environ {
+		if text, ok := values[name]; ok && text.Reveal() == value {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[name] = value
+		}
+	}
+	return out, err
+}
+
 // read returns a map that is shared and must not be changed.
 func (f *Files) read(path string) (map[string]Text, error) {
 	values, sig, fresh, err := f.load(path)

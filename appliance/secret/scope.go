@@ -120,6 +120,9 @@ func (s *Scope) Stamp() string {
 	return ""
 }
 
+// Version can be compared: it is another one after every change of what is in the scope.
+func (s *Scope) Version() any { return s.now.Load() }
+
 // Lookup returns a value of the scope alone. Most callers want [Store.Get].
 func (s *Scope) Lookup(name string) (Value, bool) {
 	v, ok := s.now.Load().values[name]

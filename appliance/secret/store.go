@@ -245,6 +245,9 @@ func (e *entry) scopes() (out []*Scope) {
 // it are not seen, and no task reads a secret without a scope (S13). There is no way back;
 // calling it again does nothing.
 func (s *Store) Freeze() {
+	if s.frozen.Load() != nil {
+		return
+	}
 	frozen := map[string]Text{}
 	for name, v := range split(s.c.Environ()) {
 		if !s.c.Global(name) {
@@ -288,6 +291,30 @@ func (s *Store) Forget(t Tenant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.entries, entryKey{Key(t.Home.Dir), t.Foreign})
+}
+
+// Supplied returns every name that a source supplied to any home so far, applied or not: for
+// stripping what the launch profile left, and for nothing else (N1, L7).
+func (s *Store) Supplied() []string {
+	s.mu.Lock()
+	entries := slices.Collect(maps.Values(s.entries))
+	s.mu.Unlock()
+	names := map[string]bool{}
+	for _, e := range entries {
+		e.mu.Lock()
+		snap := e.snap // never changed
+		e.mu.Unlock()
+		if snap == nil {
+			continue
+		}
+		for name := range snap.claims {
+			names[name] = true
+		}
+		for name := range snap.globals {
+			names[name] = true
+		}
+	}
+	return sorted(names)
 }
 
 // OpEnv returns the values of a home's .op.env, which are in no scope. Names that a child must

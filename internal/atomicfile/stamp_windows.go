@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-package childenv
+package atomicfile
 
 import (
 	"fmt"
@@ -18,4 +18,5 @@ func identity(info fs.FileInfo) string {
 	return ""
 }
 
-func changeTime(info fs.FileInfo) time.Time { return info.ModTime() }
+// ChangeTime is when a file was last written: Windows says no more without opening it.
+func ChangeTime(info fs.FileInfo) time.Time { return info.ModTime() }

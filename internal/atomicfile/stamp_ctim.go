@@ -2,7 +2,7 @@
 
 //go:build aix || dragonfly || linux || openbsd || solaris
 
-package childenv
+package atomicfile
 
 import (
 	"fmt"
@@ -17,11 +17,11 @@ func identity(info fs.FileInfo) string {
 	if !ok {
 		return ""
 	}
-	return fmt.Sprint(st.Dev, " ", st.Ino, " ", changeTime(info).UnixNano())
+	return fmt.Sprint(st.Dev, " ", st.Ino, " ", ChangeTime(info).UnixNano())
 }
 
-// changeTime is when a file's content, name or rights last changed.
-func changeTime(info fs.FileInfo) time.Time {
+// ChangeTime is when a file's content, name or rights last changed.
+func ChangeTime(info fs.FileInfo) time.Time {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return time.Unix(st.Ctim.Unix())
 	}
