@@ -23,12 +23,16 @@ import (
 type LockedError struct {
 	Home   Home
 	Holder string // process id, "" when unknown
+	Runs   bool   // it is a gateway that runs, not somebody who writes files for a moment
 }
 
 func (e *LockedError) Error() string {
 	who := "another process"
 	if e.Holder != "" {
 		who = "process " + e.Holder
+	}
+	if e.Runs {
+		return fmt.Sprintf("%s: %s runs the gateway of this home; stop it first", e.Home.Dir, who)
 	}
 	return fmt.Sprintf("%s: %s is writing this home; try again when it is done", e.Home.Dir, who)
 }
@@ -58,7 +62,7 @@ func (h Home) Lock(ctx context.Context) (release func() error, err error) {
 		select {
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return nil, &LockedError{h, holder(path)}
+				return nil, &LockedError{Home: h, Holder: holder(path)}
 			}
 			return nil, ctx.Err()
 		case <-time.After(lockPoll):
@@ -66,12 +70,32 @@ func (h Home) Lock(ctx context.Context) (release func() error, err error) {
 	}
 }
 
+// LockGateway takes the lock that says that this process runs the home's gateway, upstream's
+// gateway.lock, and does not wait: if another process has it, the error is a [*LockedError].
+// The lock is the kernel's: it ends with the process. The caller calls release, once.
+func (h Home) LockGateway() (release func() error, err error) {
+	for range 3 { // the file may be removed between two looks
+		l, err := tryLockFile(filepath.Join(h.Dir, "gateway.lock"))
+		if err != nil {
+			return nil, err
+		}
+		if l != nil {
+			return l.Unlock, nil
+		}
+	}
+	return nil, &LockedError{Home: h, Runs: true}
+}
+
 // tryLock returns nil if another process has the lock.
 func (h Home) tryLock(path string) (*flock.Flock, error) {
-	var w atomicfile.Writer
-	if err := w.Mkdir(h.State(), 0o700); err != nil {
+	if err := (atomicfile.Writer{}).Mkdir(h.State(), 0o700); err != nil {
 		return nil, err
 	}
+	return tryLockFile(path)
+}
+
+func tryLockFile(path string) (*flock.Flock, error) {
+	var w atomicfile.Writer
 	l := flock.New(path, flock.SetFlag(os.O_RDWR))
 	ok, err := false, w.Touch(path, 0o600)
 	if err == nil {
