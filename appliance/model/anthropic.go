@@ -312,7 +312,8 @@ func (b *block) raw() json.RawMessage {
 		out["thinking"], out["signature"] = quote(b.text.String()), quote(b.signed.String())
 	case "tool_use", "server_tool_use":
 		c := b.call()
-		out["input"] = Call{Name: c.name, Args: c.args.String()}.wireInput()
+		call := Call{Name: c.name, Args: c.args.String()}
+		out["name"], out["input"] = quote(call.wireName()), call.wireInput()
 	}
 	return mustJSON(out)
 }

@@ -133,7 +133,7 @@ func anthropicAssistant(r Route, m Message) []anthropic.ContentBlockParamUnion {
 		out = append(out, anthropic.NewTextBlock(text))
 	}
 	for _, c := range m.Calls {
-		out = append(out, anthropic.NewToolUseBlock(anthropicID(c.ID), c.wireInput(), c.Name))
+		out = append(out, anthropic.NewToolUseBlock(anthropicID(c.ID), c.wireInput(), c.wireName()))
 	}
 	if len(out) == 0 {
 		out = append(out, anthropic.NewTextBlock("(no text)"))

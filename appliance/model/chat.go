@@ -263,7 +263,7 @@ func (s *stream) callFor(index *int, id, name string, position int) *callBuilder
 	for i := len(s.calls) - 1; i >= 0; i-- {
 		b := s.calls[i]
 		switch {
-		case id != "" && b.id == id:
+		case id != "" && b.id == id && (index == nil || b.index == at):
 			return b
 		case b.index == at && (id == "" || b.id == "") && (index != nil || name == ""):
 			if b.id == "" {

@@ -149,7 +149,7 @@ func chatAssistant(r Route, m Message) openai.ChatCompletionMessageParamUnion {
 	}
 	for _, c := range m.Calls {
 		call := &openai.ChatCompletionMessageFunctionToolCallParam{ID: c.ID}
-		call.Function.Name, call.Function.Arguments = c.Name, string(c.wireInput())
+		call.Function.Name, call.Function.Arguments = c.wireName(), string(c.wireInput())
 		if same && len(c.Extra) > 0 {
 			extra := make(map[string]any, len(c.Extra))
 			for name, v := range c.Extra {

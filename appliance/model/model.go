@@ -92,6 +92,20 @@ func (c Call) wireInput() json.RawMessage {
 	return b.Bytes()
 }
 
+// wireName is the name as it may be sent back: models make up names that no provider takes.
+func (c Call) wireName() string {
+	name := []byte(c.Name)
+	for i, b := range name {
+		if b != '_' && b != '-' && (b < '0' || b > '9') && (b|0x20 < 'a' || b|0x20 > 'z') {
+			name[i] = '_'
+		}
+	}
+	if len(name) == 0 {
+		return "unnamed"
+	}
+	return string(name[:min(len(name), 64)])
+}
+
 // Origin is where a model's message came from, with what only that place understands.
 type Origin struct {
 	APIMode  APIMode `json:"api_mode"`

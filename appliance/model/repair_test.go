@@ -26,7 +26,7 @@ func anyHistory(r *rand.Rand) []Message {
 		case 2, 3:
 			m := Text(Assistant, []string{"", "hm", "\n"}[r.IntN(3)])
 			for k := range r.IntN(4) {
-				m.Calls = append(m.Calls, Call{ID: fmt.Sprintf("%s%d.%d", ids[r.IntN(5)], i, k), Name: "t", Args: []string{"", "{", `{"x":1}`, "[]"}[r.IntN(4)]})
+				m.Calls = append(m.Calls, Call{ID: fmt.Sprintf("%s%d.%d", ids[r.IntN(5)], i, k), Name: []string{"t", "", "a b/c"}[r.IntN(3)], Args: []string{"", "{", `{"x":1}`, "[]"}[r.IntN(4)]})
 			}
 			out = append(out, m)
 			for _, c := range m.Calls {

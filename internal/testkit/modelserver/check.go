@@ -9,6 +9,22 @@ import (
 	"strings"
 )
 
+type chatCall struct {
+	ID, Type string
+	Function struct{ Name, Arguments string }
+}
+
+func (c chatCall) check() error {
+	var args map[string]any
+	if err := json.Unmarshal([]byte(c.Function.Arguments), &args); err != nil || args == nil {
+		return fmt.Errorf("arguments of %s are no object: %q", c.Function.Name, c.Function.Arguments)
+	}
+	if c.ID == "" || !idPattern.MatchString(c.Function.Name) || c.Type != "function" {
+		return fmt.Errorf("call without id, name or type")
+	}
+	return nil
+}
+
 // CheckChat says what a strict provider of the chat completions format would refuse.
 func CheckChat(body []byte) error {
 	var r struct {
@@ -19,11 +35,8 @@ func CheckChat(body []byte) error {
 		Messages []struct {
 			Role      string
 			Content   any
-			ToolCalls []struct {
-				ID, Type string
-				Function struct{ Name, Arguments string }
-			} `json:"tool_calls"`
-			CallID string `json:"tool_call_id"`
+			ToolCalls []chatCall `json:"tool_calls"`
+			CallID    string     `json:"tool_call_id"`
 		}
 	}
 	if err := json.Unmarshal(body, &r); err != nil {
@@ -56,12 +69,8 @@ func CheckChat(body []byte) error {
 				return fmt.Errorf("message %d of the assistant is empty", i)
 			}
 			for _, c := range m.ToolCalls {
-				var args map[string]any
-				if err := json.Unmarshal([]byte(c.Function.Arguments), &args); err != nil || args == nil {
-					return fmt.Errorf("message %d: arguments of %s are no object: %q", i, c.Function.Name, c.Function.Arguments)
-				}
-				if c.ID == "" || c.Function.Name == "" || c.Type != "function" {
-					return fmt.Errorf("message %d: call without id, name or type", i)
+				if err := c.check(); err != nil {
+					return fmt.Errorf("message %d: %w", i, err)
 				}
 				open = append(open, c.ID)
 			}
@@ -163,7 +172,7 @@ func (b contentBlock) check(role string) error {
 	switch {
 	case b.Type == "text" && strings.TrimSpace(b.Text) == "":
 		return fmt.Errorf("empty text")
-	case b.Type == "tool_use" && (role != "assistant" || !idPattern.MatchString(b.ID) || b.Name == ""):
+	case b.Type == "tool_use" && (role != "assistant" || !idPattern.MatchString(b.ID) || !idPattern.MatchString(b.Name)):
 		return fmt.Errorf("bad tool_use %+v", b)
 	case b.Type == "tool_use":
 		if _, ok := b.Input.(map[string]any); !ok {
