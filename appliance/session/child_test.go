@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT
+
+package session
+
+func child([]string) error { return nil }
