@@ -44,7 +44,7 @@ func shown() string {
 }
 
 // preview is the first message of a person that is neither a summary nor a note to the model.
-const preview = `(SELECT substr(m.content, 1, 400) FROM messages AS m WHERE m.session_id = s.id AND m.role = 'user' AND m.content IS NOT NULL
+const preview = `(SELECT substr(CAST(m.content AS BLOB), 1, 1000) FROM messages AS m WHERE m.session_id = s.id AND m.role = 'user' AND m.content IS NOT NULL
 	AND COALESCE(m.display_kind, '') <> 'hidden' AND COALESCE(m._compressed_summary, 0) = 0 ORDER BY m.id LIMIT 1)`
 
 // in is a condition on a list of values.
@@ -109,6 +109,7 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Summary, error) {
 	err = each(rows, func() error {
 		var head string
 		n, err := scanSession(rows, str{&head})
+		head = strings.ToValidUTF8(head, "") // a character may be cut
 		if parts, ok := strings.CutPrefix(head, structured); ok {
 			head = previewParts(parts)
 		}

@@ -8,8 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// mostQuery is how much of a query is read, in bytes.
-const mostQuery = 2048
+// How much of a query is read. FTS5 refuses a few hundred terms.
+const (
+	mostQuery = 2048 // bytes
+	mostTerms = 64
+)
 
 // term is something to look for.
 type term struct {
@@ -31,7 +34,7 @@ func parseQuery(s string) query {
 	s = strings.ReplaceAll(clean(s), "\x00", " ")
 	var q query
 	var group []term
-	not := false
+	not, terms := false, 0
 	end := func() {
 		for _, t := range group {
 			if !t.not {
@@ -41,7 +44,7 @@ func parseQuery(s string) query {
 		}
 		group, not = nil, false
 	}
-	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s) {
+	for s = strings.TrimSpace(s); s != "" && terms < mostTerms; s = strings.TrimSpace(s) {
 		var word string
 		quote := s[0] == '"'
 		if quote {
@@ -68,6 +71,7 @@ func parseQuery(s string) query {
 			}
 			if t.searchable() {
 				group = append(group, t)
+				terms++
 			}
 			not = false
 		}
@@ -105,13 +109,17 @@ func (q query) match() string {
 	return strings.Join(groups, " OR ")
 }
 
+// readable is the content of the row m as SQL's text functions can read it: they stop at the NUL
+// that marks structured content.
+const readable = "CASE WHEN m.content < char(1) AND m.content > '' THEN CAST(substr(CAST(m.content AS BLOB), 2) AS TEXT) ELSE COALESCE(m.content, '') END"
+
 // scan is the query as a condition on the messages themselves, of the alias m, with its values.
 func (q query) scan() (cond string, args []any) {
 	var groups []string
 	for _, group := range q {
 		var terms []string
 		for _, t := range group {
-			one := `(COALESCE(m.content, '') LIKE ? ESCAPE '\' OR COALESCE(m.tool_name, '') LIKE ? ESCAPE '\' OR COALESCE(m.tool_calls, '') LIKE ? ESCAPE '\')`
+			one := `(` + readable + ` LIKE ? ESCAPE '\' OR COALESCE(m.tool_name, '') LIKE ? ESCAPE '\' OR COALESCE(m.tool_calls, '') LIKE ? ESCAPE '\')`
 			if t.not {
 				one = "NOT " + one
 			}

@@ -201,7 +201,7 @@ func (s *Store) find(ctx context.Context, h Hit, full bool) (Find, error) {
 
 func (s *Store) bookend(ctx context.Context, session, cond string, id int64, order string) ([]Message, error) {
 	rows, err := s.r.QueryContext(ctx, "SELECT * FROM (SELECT "+messageColumns+" FROM messages AS m WHERE m.session_id = ? AND "+cond+
-		" AND m.role IN ('user', 'assistant') AND length(m.content) > 0 AND (IFNULL(m.active, 1) = 1 OR m.compacted = 1) AND COALESCE(m._compressed_summary, 0) = 0 ORDER BY m.id "+order+" LIMIT 3) ORDER BY 1", session, id)
+		" AND m.role IN ('user', 'assistant') AND m.content > '' AND (IFNULL(m.active, 1) = 1 OR m.compacted = 1) AND COALESCE(m._compressed_summary, 0) = 0 ORDER BY m.id "+order+" LIMIT 3) ORDER BY 1", session, id)
 	if err != nil {
 		return nil, fault(err)
 	}

@@ -144,8 +144,9 @@ func (s *Store) scan(ctx context.Context, q Query, p query, above, through int64
 	cond, args := q.filter()
 	has, terms := p.scan()
 	args = append(append([]any{p.first(), p.first(), above, through}, args...), terms...)
-	stmt := `SELECT m.id, m.session_id, m.role, CASE WHEN instr(lower(m.content), lower(?)) > 0
-			THEN substr(m.content, max(1, instr(lower(m.content), lower(?)) - 40), 120) ELSE substr(COALESCE(m.content, m.tool_calls, ''), 1, 120) END, ` + hitColumns + `
+	text := "(" + readable + ")"
+	stmt := `SELECT m.id, m.session_id, m.role, CASE WHEN instr(lower(` + text + `), lower(?)) > 0
+			THEN substr(` + text + `, max(1, instr(lower(` + text + `), lower(?)) - 40), 120) ELSE substr(COALESCE(NULLIF(` + text + `, ''), m.tool_calls, ''), 1, 120) END, ` + hitColumns + `
 		FROM messages AS m JOIN sessions AS s ON s.id = m.session_id
 		WHERE m.id > ? AND m.id <= ? AND ` + cond + " AND " + has + " ORDER BY " + q.order("m.timestamp DESC, m.id DESC") + " LIMIT ? OFFSET ?"
 	hits, err := s.hits(ctx, stmt, append(args, q.Limit, q.Offset)...)

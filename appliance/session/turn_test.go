@@ -177,12 +177,12 @@ func TestSettleModel(t *testing.T) {
 func TestCallsOf(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		``:                                   "[]",
-		`null`:                               "[]",
-		`{"id":"a"}`:                         "[]",
-		`[{"id":"a","name":"n"}]`:            "[{a n}]",
-		`[{"call_id":"b","function":null}]`:  "[{b }]",
-		`[{"name":"no id"},{"id":"c"}]`:      "[{c }]",
+		``:                                    "[]",
+		`null`:                                "[]",
+		`{"id":"a"}`:                          "[]",
+		`[{"id":"a","name":"n"}]`:             "[{a n}]",
+		`[{"call_id":"b","function":null}]`:   "[{b }]",
+		`[{"name":"no id"},{"id":"c"}]`:       "[{c }]",
 		`[{"id":"a","function":{"name":"f"}}`: "[]",
 	} {
 		if got := fmt.Sprint(callsOf([]byte(in))); got != want {

@@ -88,16 +88,16 @@ func TestUpstreamFile(t *testing.T) {
 
 	db := rawDB(t, path)
 	for stmt, want := range map[string]string{
-		"SELECT count(*) FROM session_daily_usage":                                                         "1",
-		"SELECT * FROM plugin_notes":                                                                       "1|kept",
-		"SELECT message_uid, future FROM messages WHERE id = 1":                                            "u-1|f",
-		"SELECT auto_archived FROM sessions WHERE id = '" + old + "'":                                      "1",
-		"SELECT message_count, tool_call_count FROM sessions WHERE id = '" + old + "'":                     "8|2",
-		"SELECT count(*) FROM session_turn_leases":                                                         "0",
-		"SELECT count(*) FROM messages WHERE display_order IS NULL":                                        "0", // by upstream's own trigger
-		"SELECT rowid FROM messages_fts WHERE messages_fts MATCH 'zebra'":                                  "5",
-		"SELECT rowid FROM messages_fts_trigram WHERE messages_fts_trigram MATCH 'zeb'":                    "5",
-		"SELECT version FROM schema_version":                                                               "30",
+		"SELECT count(*) FROM session_daily_usage":                                                          "1",
+		"SELECT * FROM plugin_notes":                                                                        "1|kept",
+		"SELECT message_uid, future FROM messages WHERE id = 1":                                             "u-1|f",
+		"SELECT auto_archived FROM sessions WHERE id = '" + old + "'":                                       "1",
+		"SELECT message_count, tool_call_count FROM sessions WHERE id = '" + old + "'":                      "8|2",
+		"SELECT count(*) FROM session_turn_leases":                                                          "0",
+		"SELECT count(*) FROM messages WHERE display_order IS NULL":                                         "0", // by upstream's own trigger
+		"SELECT rowid FROM messages_fts WHERE messages_fts MATCH 'zebra'":                                   "5",
+		"SELECT rowid FROM messages_fts_trigram WHERE messages_fts_trigram MATCH 'zeb'":                     "5",
+		"SELECT version FROM schema_version":                                                                "30",
 		"SELECT group_concat(name) FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'messages_dis%'": "messages_display_order_insert",
 	} {
 		if got := ask(t, db, stmt); got != want {
@@ -198,9 +198,9 @@ func TestOlderSchema(t *testing.T) {
 	}
 	db = rawDB(t, path)
 	for stmt, want := range map[string]string{
-		"SELECT version FROM schema_version":                                      "12",
-		"SELECT group_concat(title) FROM sessions":                                "same,same",
-		"SELECT count(*) FROM messages_fts":                                       "2", // the old index, kept in step by its own triggers
+		"SELECT version FROM schema_version":                                            "12",
+		"SELECT group_concat(title) FROM sessions":                                      "same,same",
+		"SELECT count(*) FROM messages_fts":                                             "2", // the old index, kept in step by its own triggers
 		"SELECT instr(sql, 'tool_name') FROM sqlite_master WHERE name = 'messages_fts'": "0",
 	} {
 		if got := ask(t, db, stmt); got != want {
