@@ -136,7 +136,7 @@ func (s *Store) contain(ctx context.Context, met error) bool {
 		return false
 	}
 	d := Damage{Seen: s.opts.Now()}
-	if code(met) == codeCorruptVtab {
+	if searchOnly(met) {
 		d = d.add(SearchOnly, "", met)
 	} else {
 		var err error

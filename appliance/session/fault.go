@@ -22,7 +22,23 @@ const (
 	codeNotADB      = 26
 	codeCorruptVtab = 267 // of a virtual table: an index
 	codeForeignKey  = 787
+	codePrimaryKey  = 1555
 )
+
+// indexError is a key that exists already where a message was inserted. A message's own key is
+// new each time: it is the index that misread itself and wants to write what it has.
+type indexError struct{ err error }
+
+func (e *indexError) Error() string { return "search index: " + e.err.Error() }
+func (e *indexError) Unwrap() error { return e.err }
+
+// ofMessage marks the error of an insert into messages.
+func ofMessage(err error) error {
+	if code(err) == codePrimaryKey {
+		return &indexError{err}
+	}
+	return err
+}
 
 // code is the extended result code of an error, 0 if it has none.
 func code(err error) int {
@@ -38,7 +54,15 @@ func busy(err error) bool { c := code(err) & 0xff; return c == codeBusy || c == 
 func readOnlyFile(err error) bool { return code(err)&0xff == codeReadOnly }
 
 // corrupt holds for errors that say the file is damaged, in its canonical part or not.
-func corrupt(err error) bool { c := code(err) & 0xff; return c == codeCorrupt || c == codeNotADB }
+func corrupt(err error) bool {
+	c := code(err) & 0xff
+	return c == codeCorrupt || c == codeNotADB || searchOnly(err)
+}
+
+// searchOnly holds for errors that say themselves that only a search index is damaged.
+func searchOnly(err error) bool {
+	return code(err) == codeCorruptVtab || errors.As(err, new(*indexError))
+}
 
 // fault gives an error of SQLite its meaning for the caller.
 func fault(err error) error {

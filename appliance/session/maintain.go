@@ -22,7 +22,7 @@ func (s *Store) probe(ctx context.Context) {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, "INSERT INTO messages (session_id, role, content, timestamp, active) VALUES (?, 'user', ?, ?, 1)", id, word, now); err != nil {
-			return err
+			return ofMessage(err)
 		}
 		for _, ix := range []string{wordIndex, trigramIndex} {
 			var n int
@@ -37,9 +37,16 @@ func (s *Store) probe(ctx context.Context) {
 	case errors.Is(err, undo):
 	case corrupt(err):
 		s.contain(ctx, err)
+	case readOnlyFile(err):
+		s.unwritable(err)
 	default:
 		s.know(func(h *Health) { h.WriteError = fault(err).Error() })
 	}
+}
+
+// unwritable goes on with reading alone.
+func (s *Store) unwritable(err error) {
+	_ = s.halt(fmt.Errorf("%w: %s cannot be written (%v)", ErrReadOnly, s.path, err)) //nolint:errcheck,errorlint // kept for Health; the cause is for people
 }
 
 // kickOff tells the background that there is work.

@@ -186,7 +186,7 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, session string, m Messag
 		return 0, fmt.Errorf("%s: %w", session, ErrNoSession)
 	}
 	if err != nil {
-		return 0, err
+		return 0, ofMessage(err)
 	}
 	id, err := res.LastInsertId()
 	if err != nil {

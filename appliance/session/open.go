@@ -159,7 +159,7 @@ func (s *Store) start(ctx context.Context, fresh, unclean bool) error {
 		if !readOnlyFile(err) {
 			return s.unreadable(err)
 		}
-		s.halt(fmt.Errorf("%w: %s cannot be written (%v)", ErrReadOnly, s.path, err))
+		s.unwritable(err)
 	}
 	if s.writable() == nil {
 		s.probe(ctx)

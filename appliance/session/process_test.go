@@ -233,7 +233,16 @@ func TestManyGoroutines(t *testing.T) {
 // still find it locked.
 func TestReportB8StrayFd(t *testing.T) {
 	t.Parallel()
-	s := newStore(t)
+	for _, mode := range []string{"wal", "delete"} { // the locks are on different files
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			strayFd(t, openStore(t, dbPath(t), Options{JournalMode: mode}))
+		})
+	}
+}
+
+func strayFd(t *testing.T, s *Store) {
+	t.Helper()
 	id := create(t, s, Session{}).ID
 	say(t, s, id, "user", "hello")
 	_, err := os.Stat("/proc/self/fd")

@@ -48,7 +48,7 @@ func (s *Store) transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	if err := fn(tx); err != nil {
 		return err
 	}
-	return tx.Commit()
+	return ofMessage(tx.Commit()) // an index writes what it gathered at the commit
 }
 
 // admit looks at whether the path still names the file that is open. Both looks are by name:
