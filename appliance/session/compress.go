@@ -156,8 +156,13 @@ func (l *CompressionLock) Publish(ctx context.Context, c Compression) (Session, 
 func continuation(n, p Session) Session {
 	inherit(&n, p)
 	for _, f := range [][2]*string{
-		{&n.SessionKey, &p.SessionKey}, {&n.ChatID, &p.ChatID}, {&n.ChatType, &p.ChatType}, {&n.ThreadID, &p.ThreadID},
-		{&n.DisplayName, &p.DisplayName}, {&n.OriginJSON, &p.OriginJSON}, {&n.Transport, &p.Transport},
+		{&n.SessionKey, &p.SessionKey},
+		{&n.ChatID, &p.ChatID},
+		{&n.ChatType, &p.ChatType},
+		{&n.ThreadID, &p.ThreadID},
+		{&n.DisplayName, &p.DisplayName},
+		{&n.OriginJSON, &p.OriginJSON},
+		{&n.Transport, &p.Transport},
 	} {
 		if *f[0] == "" {
 			*f[0] = *f[1]

@@ -42,8 +42,7 @@ func ofMessage(err error) error {
 
 // code is the extended result code of an error, 0 if it has none.
 func code(err error) int {
-	var e *sqlite.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code()
 	}
 	return 0

@@ -30,8 +30,9 @@ const (
 	cjkIndex     = "messages_fts_cjk"
 )
 
-// ftsTriggers keep the two indexes in step; cjkTriggers the third.
+// ftsTriggers keep the two indexes in step.
 func ftsTriggers() []string { return append(triggersOf(wordIndex), triggersOf(trigramIndex)...) }
+
 func triggersOf(ix string) []string {
 	return []string{ix + "_insert", ix + "_delete", ix + "_update"}
 }

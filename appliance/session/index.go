@@ -181,9 +181,14 @@ func (s *Store) rebuild(ctx context.Context) error {
 		return err
 	}
 	s.know(func(h *Health) { h.Index = ix })
-	if ix.Ready || s.writable() != nil {
-		return nil
+	if s.writable() == nil && !ix.Ready {
+		return s.fill(ctx, stale)
 	}
+	return nil
+}
+
+// fill does the work of a rebuild.
+func (s *Store) fill(ctx context.Context, stale bool) error {
 	if stale {
 		if err := s.replace(ctx); err != nil {
 			return err
@@ -196,7 +201,8 @@ func (s *Store) rebuild(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
-		if ix, _, err = indexState(ctx, s.r); err != nil {
+		ix, _, err := indexState(ctx, s.r)
+		if err != nil {
 			return err
 		}
 		s.know(func(h *Health) { h.Index = ix })

@@ -108,7 +108,7 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Summary, error) {
 	var out []Summary
 	err = each(rows, func() error {
 		var head string
-		n, err := scanSession(rows, str{&head})
+		n, err := scanSession(rows, str(&head))
 		head = strings.ToValidUTF8(head, "") // a character may be cut
 		if parts, ok := strings.CutPrefix(head, structured); ok {
 			head = previewParts(parts)

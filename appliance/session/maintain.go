@@ -176,10 +176,10 @@ func (s *Store) Check(ctx context.Context) (Damage, error) {
 	}
 	now := s.opts.Now()
 	s.know(func(h *Health) { h.Checked = now })
-	if s.writable() != nil {
-		return d, nil
+	if s.writable() == nil {
+		err = s.SetMeta(ctx, metaChecked, strconv.FormatInt(now.Unix(), 10))
 	}
-	return d, s.SetMeta(ctx, metaChecked, strconv.FormatInt(now.Unix(), 10))
+	return d, err
 }
 
 // compare holds the search indexes against the messages. In files with more than compareMost

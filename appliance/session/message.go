@@ -53,11 +53,13 @@ const messageColumns = `m.id, m.session_id, m.role, m.content, m.tool_call_id, m
 	IFNULL(m.active, 1) = 0, COALESCE(m.compacted, 0), m.api_content, m.display_kind, m.display_metadata`
 
 // raw is a destination for JSON that may be NULL; what is no JSON becomes a JSON text.
-type raw struct{ p *json.RawMessage }
+func raw(p *json.RawMessage) jsonScanner { return jsonScanner{p} }
 
-func (r raw) Scan(v any) error {
+type jsonScanner struct{ p *json.RawMessage }
+
+func (r jsonScanner) Scan(v any) error {
 	var s string
-	if err := (str{&s}).Scan(v); err != nil || s == "" {
+	if err := (str(&s)).Scan(v); err != nil || s == "" {
 		return err
 	}
 	if !json.Valid([]byte(s)) {
@@ -78,10 +80,10 @@ func scanMessage(row scanner, more ...any) (Message, error) {
 	var tokens sql.NullInt64
 	var rc sql.NullString
 	dest := []any{
-		&m.ID, &m.SessionID, str{&m.Role}, str{&m.Content}, str{&m.CallID}, raw{&m.ToolCalls}, str{&m.ToolName}, str{&m.Effect},
-		&at, &tokens, str{&m.Finish}, str{&m.Reasoning}, &rc, raw{&m.ReasoningDetails}, raw{&m.CodexReasoning},
-		raw{&m.CodexMessages}, str{&m.PlatformID}, &m.Observed, &m.Summary,
-		&m.Inactive, &m.Compacted, str{&m.APIContent}, str{&m.Display}, raw{&m.Metadata},
+		&m.ID, &m.SessionID, str(&m.Role), str(&m.Content), str(&m.CallID), raw(&m.ToolCalls), str(&m.ToolName), str(&m.Effect),
+		&at, &tokens, str(&m.Finish), str(&m.Reasoning), &rc, raw(&m.ReasoningDetails), raw(&m.CodexReasoning),
+		raw(&m.CodexMessages), str(&m.PlatformID), &m.Observed, &m.Summary,
+		&m.Inactive, &m.Compacted, str(&m.APIContent), str(&m.Display), raw(&m.Metadata),
 	}
 	if err := row.Scan(append(dest, more...)...); err != nil {
 		return Message{}, err

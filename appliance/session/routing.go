@@ -14,7 +14,7 @@ import (
 // Meta reads a value of state_meta, "" if there is none.
 func (s *Store) Meta(ctx context.Context, key string) (string, error) {
 	var v string
-	err := s.r.QueryRowContext(ctx, "SELECT value FROM state_meta WHERE key = ?", key).Scan(str{&v})
+	err := s.r.QueryRowContext(ctx, "SELECT value FROM state_meta WHERE key = ?", key).Scan(str(&v))
 	return v, none(err, nil)
 }
 
@@ -56,7 +56,7 @@ func (s *Store) Routes(ctx context.Context, scope string) (map[string]string, er
 	out := map[string]string{}
 	err = each(rows, func() error {
 		var key, entry string
-		err := rows.Scan(str{&key}, str{&entry})
+		err := rows.Scan(str(&key), str(&entry))
 		out[key] = entry
 		return err
 	})

@@ -57,7 +57,10 @@ const count = " INTEGER DEFAULT 0"
 // tables are all tables of the schema, those first that others refer to. The session and
 // message columns are the ones of the newest file with number 30 that is known; later
 // additions of upstream are left alone wherever they are found.
-func tables() []table {
+func tables() []table { return append(contentTables(), gatewayTables()...) }
+
+// contentTables hold what was said.
+func contentTables() []table {
 	return []table{
 		declare("schema_version", `version INTEGER NOT NULL`),
 		declare("system_prompts", `hash TEXT PRIMARY KEY, prompt TEXT NOT NULL`),
@@ -112,6 +115,12 @@ func tables() []table {
 			estimated_cost_usd REAL NOT NULL DEFAULT 0, actual_cost_usd REAL NOT NULL DEFAULT 0
 			cost_status TEXT, cost_source TEXT, first_seen REAL, last_seen REAL
 			!PRIMARY KEY (session_id, model, billing_provider, billing_base_url, billing_mode, task)`),
+	}
+}
+
+// gatewayTables hold what programs that share the file tell each other.
+func gatewayTables() []table {
+	return []table{
 		declare("state_meta", `key TEXT PRIMARY KEY, value TEXT`),
 		declare("gateway_routing", `
 			scope TEXT NOT NULL DEFAULT '', session_key TEXT NOT NULL

@@ -162,7 +162,7 @@ func (s *Store) hits(ctx context.Context, stmt string, args ...any) ([]Hit, erro
 	err = each(rows, func() error {
 		var h Hit
 		var at, started nullTime
-		err := rows.Scan(&h.MessageID, &h.SessionID, str{&h.Role}, str{&h.Snippet}, &at, str{&h.ToolName}, str{&h.Source}, str{&h.Model}, str{&h.Title}, &started)
+		err := rows.Scan(&h.MessageID, &h.SessionID, str(&h.Role), str(&h.Snippet), &at, str(&h.ToolName), str(&h.Source), str(&h.Model), str(&h.Title), &started)
 		h.Time, h.Started = at.time(), started.time()
 		out = append(out, h)
 		return err

@@ -66,9 +66,11 @@ const sessionColumns = `s.id, s.source, s.created_source, s.user_id, s.session_k
 type scanner interface{ Scan(dest ...any) error }
 
 // str is a destination for a text that may be NULL.
-type str struct{ p *string }
+func str(p *string) textScanner { return textScanner{p} }
 
-func (s str) Scan(v any) error {
+type textScanner struct{ p *string }
+
+func (s textScanner) Scan(v any) error {
 	switch v := v.(type) {
 	case nil:
 		*s.p = ""
@@ -88,12 +90,12 @@ func scanSession(row scanner, more ...any) (Session, error) {
 	var config string
 	u := &s.Usage
 	dest := []any{
-		&s.ID, str{&s.Source}, str{&s.CreatedSource}, str{&s.UserID}, str{&s.SessionKey}, str{&s.ChatID}, str{&s.ChatType}, str{&s.ThreadID},
-		str{&s.DisplayName}, str{&s.OriginJSON}, str{&s.Model}, str{&config}, str{&s.ToolNames}, str{&s.Parent}, &started, &ended,
-		str{&s.EndReason}, &active, str{&s.Title}, str{&s.TitleSource}, str{&s.Cwd}, str{&s.Profile}, str{&s.Transport},
+		&s.ID, str(&s.Source), str(&s.CreatedSource), str(&s.UserID), str(&s.SessionKey), str(&s.ChatID), str(&s.ChatType), str(&s.ThreadID),
+		str(&s.DisplayName), str(&s.OriginJSON), str(&s.Model), str(&config), str(&s.ToolNames), str(&s.Parent), &started, &ended,
+		str(&s.EndReason), &active, str(&s.Title), str(&s.TitleSource), str(&s.Cwd), str(&s.Profile), str(&s.Transport),
 		&s.Archived, &s.Pinned, &s.Hidden, &s.Messages, &s.ToolCalls,
 		&u.Calls, &u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.Reasoning, &estimated, &actual,
-		str{&u.CostStatus}, str{&u.CostSource}, str{&u.Provider}, str{&u.BaseURL}, str{&u.BillingMode},
+		str(&u.CostStatus), str(&u.CostSource), str(&u.Provider), str(&u.BaseURL), str(&u.BillingMode),
 	}
 	if err := row.Scan(append(dest, more...)...); err != nil {
 		return Session{}, err
@@ -109,7 +111,7 @@ func scanSession(row scanner, more ...any) (Session, error) {
 // NewID makes the id of a session that starts at t: YYYYMMDD_HHMMSS_ and 8 hex digits.
 func NewID(t time.Time) string {
 	var b [4]byte
-	_, _ = rand.Read(b[:]) //nolint:errcheck // never fails
+	_, _ = rand.Read(b[:]) // never fails
 	return t.Format("20060102_150405_") + hex.EncodeToString(b[:])
 }
 
@@ -183,7 +185,7 @@ const dropPrompts = `DELETE FROM system_prompts WHERE NOT EXISTS (SELECT 1 FROM 
 // Get reads a session, with its system prompt, or fails with [ErrNoSession].
 func (s *Store) Get(ctx context.Context, id string) (Session, error) {
 	var prompt string
-	n, err := scanSession(s.r.QueryRowContext(ctx, "SELECT "+sessionColumns+", COALESCE(p.prompt, s.system_prompt) FROM sessions AS s LEFT JOIN system_prompts AS p ON p.hash = s.system_prompt_hash WHERE s.id = ?", id), str{&prompt})
+	n, err := scanSession(s.r.QueryRowContext(ctx, "SELECT "+sessionColumns+", COALESCE(p.prompt, s.system_prompt) FROM sessions AS s LEFT JOIN system_prompts AS p ON p.hash = s.system_prompt_hash WHERE s.id = ?", id), str(&prompt))
 	if err != nil {
 		return Session{}, none(err, fmt.Errorf("%s: %w", id, ErrNoSession))
 	}
@@ -226,7 +228,7 @@ func (s *Store) SetSystemPrompt(ctx context.Context, id, prompt string) error {
 func (s *Store) SetModel(ctx context.Context, id, model string, config json.RawMessage) error {
 	return s.update(ctx, func(tx *sql.Tx) error {
 		var old string
-		err := tx.QueryRowContext(ctx, "SELECT model_config FROM sessions WHERE id = ?", id).Scan(str{&old})
+		err := tx.QueryRowContext(ctx, "SELECT model_config FROM sessions WHERE id = ?", id).Scan(str(&old))
 		if err != nil {
 			return none(err, fmt.Errorf("%s: %w", id, ErrNoSession))
 		}
@@ -295,7 +297,7 @@ func (s *Store) End(ctx context.Context, id, reason string) error {
 	return s.update(ctx, func(tx *sql.Tx) error {
 		var key, source string
 		var ended sql.NullFloat64
-		err := tx.QueryRowContext(ctx, "SELECT session_key, source, ended_at FROM sessions WHERE id = ?", id).Scan(str{&key}, str{&source}, &ended)
+		err := tx.QueryRowContext(ctx, "SELECT session_key, source, ended_at FROM sessions WHERE id = ?", id).Scan(str(&key), str(&source), &ended)
 		if err != nil {
 			return none(err, fmt.Errorf("%s: %w", id, ErrNoSession))
 		}
@@ -325,7 +327,7 @@ func (s *Store) Reopen(ctx context.Context, id string) error {
 func open(ctx context.Context, tx *sql.Tx, id string) error {
 	var reason string
 	var ended sql.NullFloat64
-	err := tx.QueryRowContext(ctx, "SELECT end_reason, ended_at FROM sessions WHERE id = ?", id).Scan(str{&reason}, &ended)
+	err := tx.QueryRowContext(ctx, "SELECT end_reason, ended_at FROM sessions WHERE id = ?", id).Scan(str(&reason), &ended)
 	if err != nil {
 		return none(err, fmt.Errorf("%s: %w", id, ErrNoSession))
 	}

@@ -71,15 +71,12 @@ func (p *pairing) asks(at int, calls []call) {
 	}
 }
 
-// answers takes the result at an index and reports whether a call waited for it.
-func (p *pairing) answers(at int, id string) bool {
-	w := p.waiting[id]
-	if len(w) == 0 {
-		return false
+// answers takes the result at an index; one that no call waits for is left where it is.
+func (p *pairing) answers(at int, id string) {
+	if w := p.waiting[id]; len(w) > 0 {
+		w[len(w)-1].result = at
+		p.waiting[id] = w[:len(w)-1]
 	}
-	w[len(w)-1].result = at
-	p.waiting[id] = w[:len(w)-1]
-	return true
 }
 
 // arrange puts each result behind the message that asked for it, in the order of the calls. A
@@ -128,7 +125,7 @@ func (s *Store) settle(ctx context.Context, tx *sql.Tx, session string) (int, er
 	p, i := newPairing(), 0
 	if err := each(rows, func() error {
 		var role, calls, id string
-		err := rows.Scan(str{&role}, str{&calls}, str{&id})
+		err := rows.Scan(str(&role), str(&calls), str(&id))
 		if i++; role == "tool" {
 			p.answers(i, id)
 		} else {
@@ -160,7 +157,7 @@ func (s *Store) settleDead(ctx context.Context) error {
 	}
 	if err := each(rows, func() error {
 		var l lease
-		err := rows.Scan(&l.key, str{&l.row}, &l.expires)
+		err := rows.Scan(&l.key, str(&l.row), &l.expires)
 		o := parseHolder(l.row)
 		foreign := o.pid == 0 || o.ns != s.self.ns
 		// An expired lease of a living process may be of one that was suspended.

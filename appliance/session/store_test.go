@@ -197,8 +197,10 @@ func TestMessageRow(t *testing.T) {
 	in := []Message{
 		{Role: "user", Content: "hi \x00 there\xff", Time: at, PlatformID: "55", Observed: true},
 		{Role: "user", Parts: json.RawMessage(`[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":"u"}}]`), Time: at},
-		{Role: "assistant", ToolCalls: calling("a:terminal").ToolCalls, Finish: "tool_calls", Reasoning: "r", ReasoningContent: &empty, ReasoningDetails: json.RawMessage(`[{"x":1}]`),
-			CodexReasoning: json.RawMessage(`[1]`), CodexMessages: json.RawMessage(`[2]`), Tokens: 9, Time: at},
+		{
+			Role: "assistant", ToolCalls: calling("a:terminal").ToolCalls, Finish: "tool_calls", Reasoning: "r", ReasoningContent: &empty, ReasoningDetails: json.RawMessage(`[{"x":1}]`),
+			CodexReasoning: json.RawMessage(`[1]`), CodexMessages: json.RawMessage(`[2]`), Tokens: 9, Time: at,
+		},
 		{Role: "tool", CallID: "a", ToolName: "terminal", Content: "", Effect: "none", Time: at},
 		{Role: "user", Content: structured + `{"not":"json of ours"}`, Time: at, APIContent: "sent", Display: "steer", Metadata: json.RawMessage(`{"k":1}`), Summary: true},
 	}

@@ -58,7 +58,7 @@ func setTitle(ctx context.Context, tx *sql.Tx, id, title, source string) error {
 		title = cut(title, MaxTitle)
 	}
 	var old, oldSource string
-	err := tx.QueryRowContext(ctx, "SELECT title, title_source FROM sessions WHERE id = ?", id).Scan(str{&old}, str{&oldSource})
+	err := tx.QueryRowContext(ctx, "SELECT title, title_source FROM sessions WHERE id = ?", id).Scan(str(&old), str(&oldSource))
 	if err != nil {
 		return none(err, fmt.Errorf("%s: %w", id, ErrNoSession))
 	}

@@ -128,7 +128,7 @@ func TestTurnLost(t *testing.T) {
 func TestSettleModel(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	for seed := range uint64(60) {
+	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		id := create(t, s, Session{}).ID
 		texts, calls := 0, 0

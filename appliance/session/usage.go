@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 )
 
 // Usage is what model calls used and cost, in tokens and US dollars.
@@ -71,7 +72,7 @@ func (s *Store) addModelUsage(ctx context.Context, tx *sql.Tx, session, model, t
 	args := append(append(u.numbers(), text(u.CostStatus), text(u.CostSource), now), session, clean(model), clean(u.Provider), clean(u.BaseURL), clean(u.BillingMode))
 	update := func(where string, more ...any) (bool, error) {
 		res, err := tx.ExecContext(ctx, "UPDATE session_model_usage SET "+addUp+", last_seen = ? WHERE session_id = ? AND model = ? AND billing_provider = ? AND billing_base_url = ? AND billing_mode = ?"+where,
-			append(args[:len(args):len(args)], more...)...)
+			append(slices.Clip(args), more...)...)
 		if err != nil {
 			return false, err
 		}
@@ -83,7 +84,7 @@ func (s *Store) addModelUsage(ctx context.Context, tx *sql.Tx, session, model, t
 	}
 	res, err := tx.ExecContext(ctx, `INSERT OR IGNORE INTO session_model_usage (api_call_count, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
 		reasoning_tokens, estimated_cost_usd, actual_cost_usd, cost_status, cost_source, last_seen, session_id, model, billing_provider, billing_base_url, billing_mode, task, first_seen)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(args[:len(args):len(args)], clean(task), now)...)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(slices.Clip(args), clean(task), now)...)
 	if err != nil {
 		return err
 	}
@@ -105,8 +106,8 @@ func (s *Store) UsageByModel(ctx context.Context, session string) ([]ModelUsage,
 	var out []ModelUsage
 	err = each(rows, func() error {
 		var m ModelUsage
-		err := rows.Scan(&m.Model, str{&m.Task}, &m.Calls, &m.Input, &m.Output, &m.CacheRead, &m.CacheWrite, &m.Reasoning,
-			&m.EstimatedCost, &m.ActualCost, str{&m.CostStatus}, str{&m.CostSource}, str{&m.Provider}, str{&m.BaseURL}, str{&m.BillingMode})
+		err := rows.Scan(&m.Model, str(&m.Task), &m.Calls, &m.Input, &m.Output, &m.CacheRead, &m.CacheWrite, &m.Reasoning,
+			&m.EstimatedCost, &m.ActualCost, str(&m.CostStatus), str(&m.CostSource), str(&m.Provider), str(&m.BaseURL), str(&m.BillingMode))
 		out = append(out, m)
 		return err
 	})

@@ -178,6 +178,7 @@ func owners() map[string][]string {
 		"github.com/gofrs/flock":             {"appliance/home"},
 		"github.com/knadh/koanf":             {"appliance/config"},
 		"mvdan.cc/sh/v3":                     {"appliance/approval"},
+		"modernc.org/sqlite":                 {"appliance/session"},
 		"github.com/google/go-cmp/cmp":       {"internal/testkit"},
 		"github.com/rogpeppe/go-internal":    {},
 		"github.com/stretchr/testify/assert": {},
