@@ -186,6 +186,17 @@ func owners() map[string][]string {
 		"github.com/google/go-cmp/cmp":           {"internal/testkit"},
 		"github.com/rogpeppe/go-internal":        {},
 		"github.com/stretchr/testify/assert":     {},
+		"github.com/spf13/cobra":                 {"internal/cli"},
+		"github.com/spf13/pflag":                 {"internal/cli"},
+		"go.yaml.in/yaml/v3":                     {"migrate/yamlspan"},
+		"github.com/aymanbagabas/go-udiff":       {"migrate"},
+		"github.com/gofrs/flock":                 {"appliance/home"},
+		"github.com/knadh/koanf":                 {"appliance/config"},
+		"mvdan.cc/sh/v3":                         {"appliance/approval"},
+		"modernc.org/sqlite":                     {"appliance/session"},
+		"github.com/google/go-cmp/cmp":           {"internal/testkit"},
+		"github.com/rogpeppe/go-internal":        {},
+		"github.com/stretchr/testify/assert":     {},
 	}
 }
 

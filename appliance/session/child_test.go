@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+
+package session
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// child is a second program on the same file.
+//
+//	write|path|session|name|n   appends n messages, each in a turn of its own, then says done
+//	turn|path|session|calls     begins a turn, writes calls without results, says ready, waits
+//	probe|path                  says locked or free, of the write lock
+func child(job []string) error {
+	ctx := context.Background()
+	if job[0] == "probe" {
+		return probeLock(ctx, job[1])
+	}
+	s, err := Open(ctx, job[1], Options{Role: map[string]string{"turn": "gateway"}[job[0]]})
+	if err != nil {
+		return err
+	}
+	switch job[0] {
+	case "write":
+		n, err := strconv.Atoi(job[4])
+		if err != nil {
+			return err
+		}
+		for i := range n {
+			if _, err := s.Append(ctx, job[2], Message{Role: "user", Content: fmt.Sprintf("%s-%d", job[3], i)}); err != nil {
+				return err
+			}
+		}
+		fmt.Println("done")
+		return s.Close()
+	case "turn":
+		turn, err := s.Begin(ctx, job[2], job[0])
+		if err != nil {
+			return err
+		}
+		for _, m := range []Message{{Role: "user", Content: "go"}, calling(strings.Split(job[3], ",")...)} {
+			if _, err := turn.Append(ctx, m); err != nil {
+				return err
+			}
+		}
+		fmt.Println("ready")
+		_, err = bufio.NewReader(os.Stdin).ReadString('\n') // until it is killed
+		return err
+	}
+	return fmt.Errorf("unknown job %q", job)
+}
+
+func probeLock(ctx context.Context, path string) error {
+	db, err := sql.Open("sqlite", fileURL(path)+"?_txlock=immediate")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	tx, err := db.BeginTx(ctx, nil)
+	if busy(err) {
+		fmt.Println("locked")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Println("free")
+	return tx.Rollback()
+}
+
+// lockedOutside reports whether another process finds the write lock taken.
+func lockedOutside(t testing.TB, path string) bool {
+	t.Helper()
+	_, line := startChild(t, "probe", path)
+	return line == "locked"
+}
+
+// startChild starts the second program and waits for the first line that it prints.
+func startChild(t testing.TB, job ...string) (cmd *exec.Cmd, line string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	cmd = exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(job, "|"))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close() })
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	line, err = bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Errorf("child %v: %v", job, err)
+	}
+	return cmd, strings.TrimSpace(line)
+}
+
+// kill ends a child as the kernel does when memory is short, and waits until it is gone.
+func kill(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+}
