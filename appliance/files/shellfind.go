@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+
+package files
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// walk is the part that both searches share: the files that find sees, without hidden ones.
+// A root with "/." at its end is not hidden itself, whatever its name.
+const walk = `walk() {
+  r=$1; [ ! -d "$1" ] || r=${1%/}/.
+  find "$r" \( -name '.?*' -o -name node_modules -o -name __pycache__ -o -path /./proc -o -path /./sys -o -path /./dev \) -prune -o -type f ${2:+-name "$2"} -print0
+}
+`
+
+// listScript lists files. Without ripgrep, ignore files do not count.
+const listScript = walk + `main() {
+  still "$1" || return 7
+  if command -v rg >/dev/null 2>&1; then
+    rg --files -0 --no-messages --no-require-git -g '!node_modules' -g '!__pycache__' -- "$1" | head -c "$2"
+  else walk "$1" | head -c "$2"; fi
+}`
+
+// stampsScript says when files were changed, in their order; the names come on stdin.
+const stampsScript = `main() {
+  if stat -c %Y / >/dev/null 2>&1; then xargs -0 stat -c %Y -- ; else xargs -0 stat -f %m -- ; fi
+}`
+
+// grepScript looks into files. For each with matches: its path, NUL, lines of "N:text" or
+// "N-text", NUL; ripgrep writes "path NUL N:text" lines instead.
+const grepScript = walk + `main() {
+  still "$1" || return 7
+  P=$2 C=$3 W=$5; [ "$C" != 0 ] || C=
+  if command -v rg >/dev/null 2>&1; then
+    rg -0 -n --no-heading --with-filename --color never --no-messages --sort path --no-require-git -g '!node_modules' -g '!__pycache__' ${6:+-g "$6"} ${C:+-C "$C"} -e "$P" -- "$1" | cut -b "1-$8" | head -c "$4"
+    say '' rg; return 0
+  fi
+  if printf a | grep -I -P a >/dev/null 2>&1; then E='-I -P'; elif printf a | grep -I a >/dev/null 2>&1; then E='-I -E'; else E=-E; fi
+  export P C W E
+  walk "$1" "$7" | xargs -0 -n 200 sh -c 'grep $E -q -e "$P" -- "$@" || exit 0
+    for f do
+      if grep $E -q -e "$P" -- "$f" && [ "$(head -c 8192 < "$f" | tr -dc "\000" | wc -c)" -eq 0 ]; then
+        printf "%s\0" "$f"; grep $E -n ${C:+-C "$C"} -e "$P" -- "$f" | tr -d "\000" | cut -b "1-$W"; printf "\0"
+      fi
+    done' sh | head -c "$4"
+  say '' grep
+}`
+
+// answerBytes bounds what one search brings over.
+const answerBytes = 8 << 20
+
+// Find implements [Host].
+func (s *Shell) Find(ctx context.Context, root Place, q Query) (Found, error) {
+	if q.Pattern == "" {
+		return s.list(ctx, root, q)
+	}
+	// What the backend's tools understand of the glob is left to them; named does the rest.
+	var forRipgrep, forFind string
+	if !strings.ContainsAny(q.Names, "/!") {
+		if forRipgrep = q.Names; !strings.ContainsAny(q.Names, `{\`) {
+			forFind = q.Names
+		}
+	}
+	width := q.Width + 12
+	payload, code, err := s.run(ctx, grepScript, nil, root.Path, posixPattern(q.Pattern), strconv.Itoa(q.Context), strconv.Itoa(answerBytes),
+		strconv.Itoa(width), forRipgrep, forFind, strconv.Itoa(width+4096))
+	if err != nil {
+		return Found{}, err
+	}
+	if code != 0 {
+		return Found{}, failure(root.Path, code)
+	}
+	more := len(payload) >= answerBytes
+	var found Found
+	switch {
+	case bytes.HasSuffix(payload, []byte("\x00rg\x00")):
+		found = parseRipgrep(bytes.TrimSuffix(payload, []byte("\x00rg\x00")), q.Max)
+	case bytes.HasSuffix(payload, []byte("\x00grep\x00")):
+		found = parseGrep(bytes.TrimSuffix(payload, []byte("\x00grep\x00")), q.Max)
+	default:
+		return Found{}, fmt.Errorf("%w: its answer is cut", ErrUnavailable)
+	}
+	found.More = found.More || more
+	for i := range found.Files {
+		found.Files[i].Path = undot(root.Path, found.Files[i].Path)
+	}
+	found.Files = slices.DeleteFunc(found.Files, func(x FoundFile) bool { return !q.named(below(root.Path, x.Path)) })
+	slices.SortStableFunc(found.Files, func(a, b FoundFile) int { return strings.Compare(a.Path, b.Path) })
+	return found, nil
+}
+
+// undot takes out the "/." that walk puts behind the root.
+func undot(root, p string) string {
+	root = strings.TrimSuffix(root, "/")
+	if rest, ok := strings.CutPrefix(p, root+"/./"); ok {
+		return root + "/" + rest
+	}
+	return p
+}
+
+// list finds files by name.
+func (s *Shell) list(ctx context.Context, root Place, q Query) (Found, error) {
+	payload, code, err := s.run(ctx, listScript, nil, root.Path, strconv.Itoa(answerBytes))
+	if err != nil {
+		return Found{}, err
+	}
+	if code != 0 {
+		return Found{}, failure(root.Path, code)
+	}
+	out := Found{More: len(payload) >= answerBytes}
+	var names []string
+	for p := range strings.SplitSeq(string(payload), "\x00") {
+		if p = undot(root.Path, p); p == "" || !q.named(below(root.Path, p)) {
+			continue
+		}
+		if len(names) >= q.Max {
+			out.More = true
+			break
+		}
+		names = append(names, p)
+	}
+	when := s.changed(ctx, names)
+	slices.Sort(names)
+	slices.SortStableFunc(names, func(a, b string) int { return int(when[b] - when[a]) })
+	for _, p := range names {
+		out.Files = append(out.Files, FoundFile{Path: p})
+	}
+	return out, nil
+}
+
+// changed says when files were changed; nothing where the backend cannot tell.
+func (s *Shell) changed(ctx context.Context, names []string) map[string]int64 {
+	if len(names) == 0 {
+		return nil
+	}
+	payload, code, err := s.run(ctx, stampsScript, []byte(strings.Join(names, "\x00")+"\x00"))
+	times := strings.Fields(string(payload))
+	if err != nil || code != 0 || len(times) != len(names) {
+		return nil
+	}
+	out := make(map[string]int64, len(names))
+	for i, t := range times {
+		n, err := strconv.ParseInt(t, 10, 64)
+		if err != nil {
+			return nil
+		}
+		out[names[i]] = n
+	}
+	return out
+}
+
+// posixPattern writes the classes of RE2 that POSIX and Perl patterns do not share in a way
+// that both have.
+func posixPattern(p string) string {
+	return strings.NewReplacer(`\\`, `\\`, `\d`, `[0-9]`, `\D`, `[^0-9]`, `\pL`, `[[:alpha:]]`).Replace(p)
+}
+
+// parseRipgrep reads "path NUL N:text" and "path NUL N-text" lines; "--" separates groups.
+func parseRipgrep(payload []byte, limit int) Found {
+	var out Found
+	count := 0
+	for len(payload) > 0 {
+		i := bytes.IndexByte(payload, 0)
+		if i < 0 {
+			break
+		}
+		name := string(payload[:i])
+		name = strings.TrimPrefix(name, "--\n")
+		line, rest, _ := bytes.Cut(payload[i+1:], []byte("\n"))
+		payload = rest
+		l, ok := parseLine(line)
+		if !ok {
+			continue
+		}
+		if n := len(out.Files); n == 0 || out.Files[n-1].Path != name {
+			out.Files = append(out.Files, FoundFile{Path: name})
+		}
+		count = out.Files[len(out.Files)-1].add(l, count)
+		if out.More = count >= limit; out.More {
+			break
+		}
+	}
+	return out
+}
+
+// parseGrep reads "path NUL lines NUL".
+func parseGrep(payload []byte, limit int) Found {
+	var out Found
+	count := 0
+	parts := bytes.Split(payload, []byte{0})
+	for i := 0; i+1 < len(parts); i += 2 {
+		x := FoundFile{Path: string(parts[i])}
+		for line := range bytes.Lines(parts[i+1]) {
+			if l, ok := parseLine(bytes.TrimSuffix(line, []byte("\n"))); ok {
+				count = x.add(l, count)
+			}
+		}
+		if x.Count > 0 {
+			out.Files = append(out.Files, x)
+		}
+		if out.More = count >= limit; out.More {
+			break
+		}
+	}
+	return out
+}
+
+func (x *FoundFile) add(l FoundLine, count int) int {
+	x.Lines = append(x.Lines, l)
+	if l.Fits {
+		x.Count++
+		count++
+	}
+	return count
+}
+
+// parseLine reads "N:text", or "N-text" for context.
+func parseLine(line []byte) (FoundLine, bool) {
+	i := 0
+	for i < len(line) && line[i] >= '0' && line[i] <= '9' {
+		i++
+	}
+	if i == 0 || i == len(line) || line[i] != ':' && line[i] != '-' {
+		return FoundLine{}, false
+	}
+	n, err := strconv.Atoi(string(line[:i]))
+	return FoundLine{n, strings.TrimSuffix(string(line[i+1:]), "\r"), line[i] == ':'}, err == nil
+}
