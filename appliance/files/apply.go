@@ -169,7 +169,8 @@ func (x *file) changed() bool {
 
 func (p *plan) one(ctx context.Context, x *file) (err error) {
 	if !x.exists {
-		if err = p.fs.host.Remove(ctx, x.at); err == nil {
+		err = p.fs.host.Remove(ctx, x.at)
+		if check, lerr := p.fs.host.Locate(ctx, x.at.Path); err == nil || lerr == nil && check.Kind == Missing {
 			x.done = true
 			p.fs.show(x.at.Path, "")
 		}

@@ -250,7 +250,7 @@ func TestMoved(t *testing.T) {
 func TestPage(t *testing.T) {
 	t.Parallel()
 	texts := []string{"", "\n", "a", "a\n", "a\nb", "a\nb\n", "\n\n\n", strings.Repeat("x", 5000) + "\nshort\n" + strings.Repeat("y", 5000), "a\r\nb\r\n", "\xff\n\xfe"}
-	for range 40 {
+	for range 20 {
 		texts = append(texts, strings.Repeat("line\n", rand.IntN(50))+strings.Repeat("z", rand.IntN(3)))
 	}
 	forHosts(t, func(t *testing.T, dir string, h Host) {

@@ -55,6 +55,9 @@ func parseIgnore(text string) []ignoreRule {
 		}
 		// Braces mean themselves in git.
 		r.glob = strings.NewReplacer("{", `\{`, "}", `\}`, "[!", "[^").Replace(r.glob)
+		if strings.HasSuffix(r.glob, "/**") { // what is in it, not the directory
+			r.glob += "/*"
+		}
 		if doublestar.ValidatePattern(r.glob) {
 			out = append(out, r)
 		}

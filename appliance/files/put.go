@@ -62,25 +62,36 @@ func putLines(region, old, with string) (string, error) {
 	return text, nil
 }
 
-// shift returns how a new line moves: by what stands before the first line of the file and
-// what stands before it in old.
+// shift returns how a new line moves: as the line of old with the same indentation did, else
+// by what the first line did.
 func shift(have, was []string) func(string) string {
+	moved := map[string]string{}
+	from, to, first := "", "", true
 	for i, l := range was {
 		if strings.TrimSpace(l) == "" {
 			continue
 		}
-		from, to := indent(l), indent(have[i])
-		return func(s string) string {
-			if strings.TrimSpace(s) == "" {
-				return s
-			}
-			if rest, ok := strings.CutPrefix(s, from); ok {
-				return to + rest
-			}
-			return s
+		in, out := indent(l), indent(have[i])
+		if first {
+			from, to, first = in, out, false
+		}
+		if _, ok := moved[in]; !ok {
+			moved[in] = out
 		}
 	}
-	return func(s string) string { return s }
+	return func(s string) string {
+		in := indent(s)
+		if strings.TrimSpace(s) == "" {
+			return s
+		}
+		if out, ok := moved[in]; ok {
+			return out + s[len(in):]
+		}
+		if rest, ok := strings.CutPrefix(s, from); ok {
+			return to + rest
+		}
+		return s
+	}
 }
 
 type stepKind int

@@ -28,6 +28,7 @@ const (
 	codeIrregular = 10
 	codeTooLarge  = 11
 	codeNoTool    = 12
+	codePattern   = 13
 )
 
 const prelude = `LC_ALL=C; export LC_ALL; unset CDPATH GREP_OPTIONS GREP_COLORS RIPGREP_CONFIG_PATH POSIXLY_CORRECT

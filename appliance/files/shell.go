@@ -73,8 +73,9 @@ func failure(p string, code int) error {
 	reasons := map[int]error{
 		codeDangling: ErrDangling, codeNotDir: errors.New("a part of the path is not a directory"), codeNoHome: ErrNoHome,
 		codeMoved: ErrMoved, codeDiffers: ErrDiffers, codeIrregular: ErrNotRegular, codeTooLarge: ErrTooLarge,
-		codeIO:     errors.New("permission denied, or the disk is full"),
-		codeNoTool: errors.New("it has neither readlink nor realpath"),
+		codeIO:      errors.New("permission denied, or the disk is full"),
+		codeNoTool:  errors.New("it has neither readlink nor realpath"),
+		codePattern: errors.New("the machine's own search tools do not understand this pattern: write it simpler (no lookaround, no \\p{…}), or install ripgrep there"),
 	}
 	if err := reasons[code]; err != nil {
 		return fmt.Errorf("%s: %w", p, err)

@@ -36,19 +36,22 @@ const stampsScript = `main() {
 // "N-text", NUL; ripgrep writes "path NUL N:text" lines instead.
 const grepScript = walk + `main() {
   still "$1" || return 7
-  P=$2 C=$3 W=$5; [ "$C" != 0 ] || C=
+  root=$1 P=$2 C=$3 most=$4 W=$5 find=$7; [ "$C" != 0 ] || C=
   if command -v rg >/dev/null 2>&1; then
-    rg -0 -n --no-heading --with-filename --color never --no-messages --sort path --no-require-git -g '!node_modules' -g '!__pycache__' ${6:+-g "$6"} ${C:+-C "$C"} -e "$P" -- "$1" | cut -b "1-$8" | head -c "$4"
+    printf '' | rg -q -e "$P" -; [ $? -lt 2 ] || return 13
+    rg --crlf -0 -n --no-heading --with-filename --color never --no-messages --sort path --no-require-git -g '!node_modules' -g '!__pycache__' ${6:+-g "$6"} ${C:+-C "$C"} -e "$P" -- "$1" | cut -b "1-$8" | head -c "$4"
     say '' rg; return 0
   fi
   if printf a | grep -I -P a >/dev/null 2>&1; then E='-I -P'; elif printf a | grep -I a >/dev/null 2>&1; then E='-I -E'; else E=-E; fi
+  P=$9; shift; E="$E $9"
+  printf '' | grep $E -q -e "$P"; [ $? -lt 2 ] || return 13
   export P C W E
-  walk "$1" "$7" | xargs -0 -n 200 sh -c 'grep $E -q -e "$P" -- "$@" || exit 0
+  walk "$root" "$find" | xargs -0 -n 200 sh -c 'grep $E -q -e "$P" -- "$@" || exit 0
     for f do
       if grep $E -q -e "$P" -- "$f" && [ "$(head -c 8192 < "$f" | tr -dc "\000" | wc -c)" -eq 0 ]; then
         printf "%s\0" "$f"; grep $E -n ${C:+-C "$C"} -e "$P" -- "$f" | tr -d "\000" | cut -b "1-$W"; printf "\0"
       fi
-    done' sh | head -c "$4"
+    done' sh | head -c "$most"
   say '' grep
 }`
 
@@ -68,8 +71,9 @@ func (s *Shell) Find(ctx context.Context, root Place, q Query) (Found, error) {
 		}
 	}
 	width := q.Width + 12
-	payload, code, err := s.run(ctx, grepScript, nil, root.Path, posixPattern(q.Pattern), strconv.Itoa(q.Context), strconv.Itoa(answerBytes),
-		strconv.Itoa(width), forRipgrep, forFind, strconv.Itoa(width+4096))
+	forGrep, flags := grepPattern(q.Pattern)
+	payload, code, err := s.run(ctx, grepScript, nil, root.Path, q.Pattern, strconv.Itoa(q.Context), strconv.Itoa(answerBytes),
+		strconv.Itoa(width), forRipgrep, forFind, strconv.Itoa(width+4096), forGrep, flags)
 	if err != nil {
 		return Found{}, err
 	}
@@ -155,10 +159,51 @@ func (s *Shell) changed(ctx context.Context, names []string) map[string]int64 {
 	return out
 }
 
-// posixPattern writes the classes of RE2 that POSIX and Perl patterns do not share in a way
-// that both have.
-func posixPattern(p string) string {
-	return strings.NewReplacer(`\\`, `\\`, `\d`, `[0-9]`, `\D`, `[^0-9]`, `\pL`, `[[:alpha:]]`).Replace(p)
+// grepPattern writes a pattern so that grep understands it, in POSIX's syntax or Perl's, and
+// returns it with an option for grep. The end of a line may have a CR before it.
+func grepPattern(p string) (pattern, option string) {
+	if rest, ok := strings.CutPrefix(p, "(?i)"); ok {
+		p, option = rest, "-i"
+	}
+	var b strings.Builder
+	class := false
+	for i := 0; i < len(p); i++ {
+		switch {
+		case p[i] == '\\' && i+1 < len(p):
+			i++
+			b.WriteString(map[string]string{"d": "[0-9]", "D": "[^0-9]"}[pick(!class, p[i:i+1])])
+			if c := p[i]; class && c == 'd' {
+				b.WriteString("0-9")
+			} else if class || c != 'd' && c != 'D' {
+				b.WriteString(p[i-1 : i+1])
+			}
+		case class:
+			class = p[i] != ']'
+			b.WriteByte(p[i])
+		case p[i] == '[':
+			class = true
+			b.WriteByte('[')
+			for i+1 < len(p) && (p[i+1] == '^' || p[i+1] == ']') { // a bracket right at the start is itself
+				i++
+				b.WriteByte(p[i])
+			}
+		case p[i] == '$':
+			b.WriteString("\r?$")
+		case strings.HasPrefix(p[i:], "(?:"):
+			b.WriteByte('(')
+			i += 2
+		default:
+			b.WriteByte(p[i])
+		}
+	}
+	return b.String(), option
+}
+
+func pick(ok bool, s string) string {
+	if ok {
+		return s
+	}
+	return ""
 }
 
 // parseRipgrep reads "path NUL N:text" and "path NUL N-text" lines; "--" separates groups.
