@@ -172,3 +172,17 @@ func (f *FS) Patch(ctx context.Context, patch string, foreign bool) PatchResult 
 	r, err := f.patchAll(ctx, ops, asked, foreign)
 	return f.patched(r, err)
 }
+
+// ReplaceText replaces text as [FS.Replace] does, in a text instead of a file, and returns the
+// new text and the difference. name is for the difference alone.
+func ReplaceText(name, text, old, with string, all bool) (now, unified string, err error) {
+	body, form, err := decode([]byte(text))
+	if err != nil {
+		return "", "", err
+	}
+	next, _, err := substitute(body, form, ReplaceRequest{Old: old, New: with, All: all})
+	if err != nil {
+		return "", "", err
+	}
+	return string(form.encode(next)), diff(name, name, body, next), nil
+}

@@ -79,7 +79,8 @@ func layer(rel string) (int, bool) {
 // sideways are the imports allowed inside layer 2, each with its reason.
 func sideways() map[[2]string]string {
 	return map[[2]string]string{
-		{"images/smoke", "images"}: "smoke proves what images built",
+		{"images/smoke", "images"}:            "smoke proves what images built",
+		{"appliance/tool", "appliance/files"}: "the file tools are what files does, with a schema around it",
 	}
 }
 
@@ -174,7 +175,9 @@ func owners() map[string][]string {
 		"github.com/spf13/cobra":             {"internal/cli"},
 		"github.com/spf13/pflag":             {"internal/cli"},
 		"go.yaml.in/yaml/v3":                 {"migrate/yamlspan"},
-		"github.com/aymanbagabas/go-udiff":   {"migrate"},
+		"github.com/aymanbagabas/go-udiff":   {"migrate", "appliance/files"}, // both show people what changes
+		"github.com/bmatcuk/doublestar":      {"appliance/files"},
+		"github.com/JohannesKaufmann":        {"appliance/tool"},
 		"github.com/gofrs/flock":             {"appliance/home"},
 		"github.com/knadh/koanf":             {"appliance/config"},
 		"mvdan.cc/sh/v3":                     {"appliance/approval"},
