@@ -163,13 +163,11 @@ func ask(ctx context.Context, asker Asker, q Question) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	answers = append([]string{}, answers...)
 	for i := range answers {
 		answers[i] = strings.TrimSpace(strings.TrimSuffix(answers[i], recommended))
 	}
 	if q.Many {
-		if answers == nil {
-			answers = []string{}
-		}
 		return answers, nil
 	}
 	return strings.Join(answers, ", "), nil

@@ -91,16 +91,10 @@ func value(t *yamlspan.Tree, depth int) any {
 		}
 		return out
 	default:
-		switch t.Scalar {
-		case "bool true":
-			return true
-		case "bool false":
-			return false
-		}
 		if strings.HasPrefix(t.Scalar, "null") {
 			return nil
 		}
-		return t.Text()
+		return t.Text() // as it is written: a skill may be called "off"
 	}
 }
 

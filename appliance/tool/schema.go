@@ -291,7 +291,7 @@ func properties(s Schema, m map[string]any, at string) (any, error) {
 			out[k] = native(m[k])
 			continue
 		}
-		if m[k] == nil && !slices.Contains(required(s), k) {
+		if m[k] == nil && !slices.Contains(required(s), k) && !slices.Contains(kinds(p), "null") {
 			continue // null for what may be left out means left out
 		}
 		x, err := conform(p, m[k], join(at, k))

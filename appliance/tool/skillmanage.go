@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -72,10 +71,8 @@ func (s *Skills) manage(ctx context.Context, a Args) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if rel, err := filepath.Rel(s.dir(), k.dir); !k.own || err != nil || strings.HasPrefix(rel, "..") {
-		if real, rerr := filepath.EvalSymlinks(s.dir()); !k.own || rerr != nil || !within2(real, k.dir) {
-			return nil, fmt.Errorf("the skill %q is not in this profile's own directory (%s): it is not changed from here", k.Name, k.dir)
-		}
+	if !k.own || !inside(k.root, k.dir) {
+		return nil, fmt.Errorf("the skill %q is not in this profile's own directory (%s): it is not changed from here", k.Name, k.dir)
 	}
 	switch action {
 	case "edit":
@@ -229,7 +226,7 @@ func (s *Skills) removeFile(k Skill, rel string) (any, error) {
 	}
 	target := filepath.Join(k.dir, filepath.FromSlash(rel))
 	real, err := filepath.EvalSymlinks(filepath.Dir(target))
-	if err != nil || !within2(k.dir, real) {
+	if err != nil || !inside(k.dir, real) {
 		return nil, fmt.Errorf("%s: no such file in the skill %q", rel, k.Name)
 	}
 	info, err := os.Lstat(target)
@@ -240,11 +237,6 @@ func (s *Skills) removeFile(k Skill, rel string) (any, error) {
 		return nil, err
 	}
 	return map[string]any{"success": true, "message": fmt.Sprintf("%s of the skill %q is removed", rel, k.Name)}, nil
-}
-
-func within2(dir, p string) bool {
-	rel, err := filepath.Rel(dir, p)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
 // remove deletes a skill's directory.
@@ -258,7 +250,7 @@ func (s *Skills) remove(k Skill, a Args) (any, error) {
 		}
 	}
 	root, err := filepath.EvalSymlinks(s.dir())
-	if err != nil || k.dir == root || !within2(root, k.dir) {
+	if err != nil || k.dir == root || !inside(root, k.dir) {
 		return nil, fmt.Errorf("%s is not inside the directory of skills: it is not deleted", k.dir)
 	}
 	dir, err := os.OpenRoot(root) // whatever is exchanged meanwhile, nothing outside is deleted
@@ -272,11 +264,8 @@ func (s *Skills) remove(k Skill, a Args) (any, error) {
 	if err := errors.Join(dir.RemoveAll(rel), dir.Close()); err != nil {
 		return nil, err
 	}
-	// A category that lost its last skill goes, if nothing else is in it.
 	if c := filepath.Dir(k.dir); c != root {
-		if err := os.Remove(c); err != nil && !errors.Is(err, fs.ErrExist) {
-			_ = err // there is something else in it
-		}
+		_ = os.Remove(c) //nolint:errcheck // a category that lost its last skill goes, if nothing else is in it
 	}
 	return map[string]any{"success": true, "message": fmt.Sprintf("the skill %q is deleted", k.Name), "absorbed_into": a["absorbed_into"]}, nil
 }

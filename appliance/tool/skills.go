@@ -81,15 +81,28 @@ func (s *Skills) all() []Skill {
 				k.Name = filepath.Base(dir)
 			}
 			k.Name = clip(k.Name, maxSkillName)
-			if rel, err := filepath.Rel(real, dir); err == nil {
-				if first, _, below := strings.Cut(filepath.ToSlash(rel), "/"); below {
-					k.Category = first
-				}
+			if first, _, deep := strings.Cut(k.path(), "/"); deep {
+				k.Category = first
 			}
 			out = append(out, k)
 		}
 	}
 	return out
+}
+
+// path is where a skill is below its directory of skills, with slashes. For one that is linked
+// in from elsewhere it is its own directory's name.
+func (k Skill) path() string {
+	if rel, err := filepath.Rel(k.root, k.dir); err == nil && inside(k.root, k.dir) {
+		return filepath.ToSlash(rel)
+	}
+	return filepath.Base(k.dir)
+}
+
+// inside reports whether p is dir or lies in it; both are resolved.
+func inside(dir, p string) bool {
+	rel, err := filepath.Rel(dir, p)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
 // skillDirs returns the directories below root with a SKILL.md, in order. What belongs to a
@@ -184,8 +197,7 @@ func (s *Skills) find(name string) (Skill, error) {
 	name = strings.ReplaceAll(name, ":", "/")
 	var found []Skill
 	for _, k := range s.all() {
-		rel, err := filepath.Rel(k.root, k.dir)
-		if err == nil && (k.Name == name || filepath.Base(k.dir) == name || filepath.ToSlash(rel) == name || k.Category+"/"+k.Name == name) {
+		if k.Name == name || filepath.Base(k.dir) == name || k.path() == name || k.Category+"/"+k.Name == name {
 			found = append(found, k)
 		}
 	}
@@ -260,13 +272,9 @@ func (s *Skills) view(name, file string) (any, error) {
 		}
 		return texts(f.values[key])
 	}
-	rel, err := filepath.Rel(k.root, filepath.Join(k.dir, "SKILL.md"))
-	if err != nil {
-		rel = k.dir
-	}
 	out := map[string]any{
 		"success": true, "name": k.Name, "description": f.about, "tags": first("tags"), "related_skills": first("related_skills"),
-		"content": text, "path": filepath.ToSlash(rel), "skill_dir": k.dir,
+		"content": text, "path": k.path() + "/SKILL.md", "skill_dir": k.dir,
 	}
 	if files := linked(k.dir); len(files) > 0 {
 		out["linked_files"] = files
