@@ -114,7 +114,7 @@ func (p *plan) add(ctx context.Context, op operation) error {
 	}
 	if !x.exists {
 		if x.at.Kind == Missing {
-			err, _ := p.fs.notFound(ctx, op.path, x.at)
+			_, err := p.fs.notFound(ctx, op.path, x.at)
 			return err
 		}
 		return errors.New("was deleted or moved above")

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
 )
@@ -92,7 +93,7 @@ func (d *Direct) unchanged(at Place) error {
 // moved turns what a link in the way makes of an operation into ErrMoved.
 func moved(at Place, err error) error {
 	if errors.Is(err, ErrDangling) || errors.Is(err, atomicfile.ErrNotRegular) {
-		return fmt.Errorf("%s: %w: %v", at.Path, ErrMoved, err)
+		return fmt.Errorf("%s: %w: %w", at.Path, ErrMoved, err)
 	}
 	return err
 }
@@ -110,8 +111,8 @@ func (d *Direct) makeDirs(at Place) error {
 		}
 		missing = append(missing, p)
 	}
-	for i := len(missing) - 1; i >= 0; i-- {
-		if err := d.Files.Mkdir(missing[i], 0o777); err != nil {
+	for _, p := range slices.Backward(missing) {
+		if err := d.Files.Mkdir(p, 0o777); err != nil {
 			return err
 		}
 	}

@@ -90,8 +90,7 @@ func (f *FS) explain(p string, err error) error {
 	if err == nil || f.host.Local() {
 		return err
 	}
-	var r *RefusedError
-	if errors.As(err, &r) {
+	if _, ok := errors.AsType[*RefusedError](err); ok {
 		return err
 	}
 	return fmt.Errorf("%s on %s: %w", p, f.host.Name(), err)
@@ -169,12 +168,12 @@ func join(parts ...string) string {
 }
 
 // notFound makes the error for a missing file, with names like it.
-func (f *FS) notFound(ctx context.Context, asked string, at Place) (error, []string) {
+func (f *FS) notFound(ctx context.Context, asked string, at Place) (names []string, err error) {
 	where := ""
 	if !f.host.Local() {
 		where = " on " + f.host.Name() + " (the terminal's machine, not the gateway's)"
 	}
-	err := fmt.Errorf("file not found: %s%s: %w", at.Path, where, fs.ErrNotExist)
+	err = fmt.Errorf("file not found: %s%s: %w", at.Path, where, fs.ErrNotExist)
 	if asked == at.Path && where == "" {
 		err = fmt.Errorf("file not found: %s: %w", asked, fs.ErrNotExist)
 	}
@@ -182,11 +181,11 @@ func (f *FS) notFound(ctx context.Context, asked string, at Place) (error, []str
 	if dir == "" {
 		dir = "/"
 	}
-	names, lerr := f.host.Names(ctx, dir, 2000)
+	there, lerr := f.host.Names(ctx, dir, 2000)
 	if lerr != nil {
-		return err, nil
+		return nil, err
 	}
-	return err, similar(filepath.Base(filepath.ToSlash(at.Path)), dir, names)
+	return similar(filepath.Base(filepath.ToSlash(at.Path)), dir, there), err
 }
 
 // similar returns up to five names like base.

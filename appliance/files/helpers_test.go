@@ -34,8 +34,7 @@ func (r *runner) Run(ctx context.Context, script string, stdin []byte) (Output, 
 		cmd.Stdin = bytes.NewReader(stdin)
 	}
 	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if _, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = nil
 	}
 	return Output{out, cmd.ProcessState.ExitCode()}, err

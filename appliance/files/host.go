@@ -103,7 +103,7 @@ type Page struct {
 }
 
 // Total returns the number of lines in the file; what stands after the last newline is one.
-func (p Page) Total() int {
+func (p *Page) Total() int {
 	if p.Size > 0 && !p.Ended {
 		return p.Newlines + 1
 	}

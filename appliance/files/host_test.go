@@ -109,10 +109,20 @@ func TestLocate(t *testing.T) {
 			ask, want string
 			kind      Kind
 		}{
-			{"real/file", "real/file", Regular}, {"./real//./file", "real/file", Regular}, {"~/real/file", "real/file", Regular}, {"~", "", Directory},
-			{"dirlink/file", "real/file", Regular}, {"filelink", "real/file", Regular}, {"real", "real", Directory}, {"fifo", "fifo", Other},
-			{"dirlink/../real/file", "real/file", Regular}, {"missing/a/b", "missing/a/b", Missing}, {"dirlink/new/x", "real/new/x", Missing},
-			{"real/sub/../../new", "new", Missing}, {"~odd", "~odd", Regular}, {"../../../../../../../../../../../..", "/", Directory},
+			{"real/file", "real/file", Regular},
+			{"./real//./file", "real/file", Regular},
+			{"~/real/file", "real/file", Regular},
+			{"~", "", Directory},
+			{"dirlink/file", "real/file", Regular},
+			{"filelink", "real/file", Regular},
+			{"real", "real", Directory},
+			{"fifo", "fifo", Other},
+			{"dirlink/../real/file", "real/file", Regular},
+			{"missing/a/b", "missing/a/b", Missing},
+			{"dirlink/new/x", "real/new/x", Missing},
+			{"real/sub/../../new", "new", Missing},
+			{"~odd", "~odd", Regular},
+			{"../../../../../../../../../../../..", "/", Directory},
 		} {
 			at, err := h.Locate(t.Context(), row.ask)
 			want := filepath.Join(dir, row.want)
@@ -307,4 +317,39 @@ func TestReadLimit(t *testing.T) {
 			t.Errorf("still there: %v", err)
 		}
 	})
+}
+
+// TestKeep: what is kept in a backend is whole and private; a directory that somebody else
+// made is not used.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	for name := range shells(t, t.TempDir()) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := tempDir(t)
+			s := shells(t, dir)[name]
+			r := s.Runner.(*runner)
+			r.env = append(r.env, "TMPDIR="+dir)
+			for _, data := range []string{"", "x\n\n", strings.Repeat("\x00ü", 5000)} {
+				path, err := s.Keep(t.Context(), "call 1.txt", []byte(data))
+				if err != nil || path != filepath.Join(dir, "hermes-results", "call 1.txt") || get(t, path) != data {
+					t.Fatalf("%q: %q, %v", data[:min(5, len(data))], path, err)
+				}
+				for p, want := range map[string]fs.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
+					if info, err := os.Stat(p); err != nil || info.Mode().Perm() != want {
+						t.Errorf("%s: mode %v %v", p, info.Mode(), err)
+					}
+				}
+			}
+			if _, err := s.Keep(t.Context(), "../x", nil); err == nil {
+				t.Error("a name with a path was taken")
+			}
+			if err := errors.Join(os.RemoveAll(filepath.Join(dir, "hermes-results")), os.Symlink(t.TempDir(), filepath.Join(dir, "hermes-results"))); err != nil {
+				t.Fatal(err)
+			}
+			if path, err := s.Keep(t.Context(), "x", []byte("x")); err == nil {
+				t.Errorf("kept behind a link: %s", path)
+			}
+		})
+	}
 }

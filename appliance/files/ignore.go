@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -73,8 +74,7 @@ func (g *ignores) ignored(p string, isDir bool) bool {
 		if !ok {
 			continue
 		}
-		for i := len(g.rules) - 1; i >= 0; i-- {
-			r := g.rules[i]
+		for _, r := range slices.Backward(g.rules) {
 			if r.dirOnly && !isDir {
 				continue
 			}
@@ -115,8 +115,8 @@ func ignoresAt(dir string) *ignores {
 		chain = append(chain, d)
 		if _, err := os.Lstat(filepath.Join(d, ".git")); err == nil {
 			g := &ignores{dir: filepath.ToSlash(d), rules: readIgnore(filepath.Join(d, ".git", "info", "exclude"))}
-			for i := len(chain) - 1; i >= 0; i-- {
-				g = g.within(chain[i])
+			for _, c := range slices.Backward(chain) {
+				g = g.within(c)
 			}
 			return g
 		}

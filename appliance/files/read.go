@@ -4,9 +4,7 @@ package files
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -65,7 +63,7 @@ func (f *FS) read(ctx context.Context, q ReadRequest) (ReadResult, error) {
 	}
 	switch {
 	case at.Kind == Missing:
-		err, names := f.notFound(ctx, q.Path, at)
+		names, err := f.notFound(ctx, q.Path, at)
 		return ReadResult{Similar: names}, err
 	case at.Kind == Directory:
 		return ReadResult{}, fmt.Errorf("%s is a directory: list it with search_files and target \"files\"", at.Path)
@@ -170,7 +168,7 @@ func (f *FS) load(ctx context.Context, asked string, at Place) (string, form, er
 	switch at.Kind {
 	case Regular:
 	case Missing:
-		err, names := f.notFound(ctx, asked, at)
+		names, err := f.notFound(ctx, asked, at)
 		if len(names) > 0 {
 			err = fmt.Errorf("%w. Did you mean %s?", err, strings.Join(names, ", "))
 		}
@@ -191,5 +189,3 @@ func (f *FS) load(ctx context.Context, asked string, at Place) (string, form, er
 	}
 	return text, form, err
 }
-
-func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

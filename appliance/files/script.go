@@ -151,6 +151,19 @@ const namesScript = `main() {
   for f in * .*; do [ "$f" = . ] || [ "$f" = .. ] || [ ! -e "$f" ] && [ ! -L "$f" ] || say "$f"; done
 }`
 
+// keepScript writes a file that only its user can read, into a directory of its own.
+const keepScript = `main() {
+  umask 077
+  d=${TMPDIR:-/tmp}/hermes-results
+  case $d in /*) ;; *) d=/tmp/hermes-results ;; esac
+  mkdir -p -- "$d" && [ ! -L "$d" ] && [ -O "$d" ] && chmod 700 "$d" || return 8
+  f=$d/$1; rm -f -- "$f"
+  (set -C; : > "$f") || return 8
+  cat >| "$f" || { rm -f -- "$f"; return 8; }
+  n=$(wc -c < "$f"); [ "$n" -eq "$2" ] || { rm -f -- "$f"; return 9; }
+  say "$f"
+}`
+
 // quote makes a word of a shell of any text without NUL.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 

@@ -121,7 +121,7 @@ func (f *FS) search(ctx context.Context, q SearchRequest) (r SearchResult, err e
 	}
 	switch root.Kind {
 	case Missing:
-		err, _ := f.notFound(ctx, q.Path, root)
+		_, err := f.notFound(ctx, q.Path, root)
 		return r, err
 	case Other:
 		return r, fmt.Errorf("%s: %w", root.Path, ErrNotRegular)

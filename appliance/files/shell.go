@@ -203,6 +203,23 @@ func (s *Shell) Remove(ctx context.Context, at Place) error {
 	return err
 }
 
+// Keep writes data into a private directory for temporary files on the host, makes sure that
+// every byte is there, and returns the path. name is a file's name without a slash.
+func (s *Shell) Keep(ctx context.Context, name string, data []byte) (string, error) {
+	if name == "" || strings.Contains(name, "/") || name == "." || name == ".." {
+		return "", fmt.Errorf("%q is no name of a file", name)
+	}
+	payload, code, err := s.run(ctx, keepScript, data, name, strconv.Itoa(len(data)))
+	if err != nil {
+		return "", err
+	}
+	f := fields(payload)
+	if code != 0 || len(f) != 1 {
+		return "", failure("hermes-results/"+name, code)
+	}
+	return f[0], nil
+}
+
 // Names implements [Host].
 func (s *Shell) Names(ctx context.Context, dir string, limit int) ([]string, error) {
 	payload, code, err := s.run(ctx, namesScript, nil, dir)

@@ -149,12 +149,30 @@ func validUTF8(sample []byte) bool {
 // magic are the first bytes of well-known kinds of files.
 func magic() []struct{ prefix, name string } {
 	return []struct{ prefix, name string }{
-		{"\x89PNG\r\n\x1a\n", "PNG image"}, {"\xff\xd8\xff", "JPEG image"}, {"GIF87a", "GIF image"}, {"GIF89a", "GIF image"},
-		{"RIFF", "RIFF container (WebP, WAV or AVI)"}, {"BM", "BMP image"}, {"II*\x00", "TIFF image"}, {"MM\x00*", "TIFF image"},
-		{"%PDF-", "PDF document"}, {"PK\x03\x04", "ZIP archive (also docx, xlsx, jar)"}, {"\x1f\x8b", "gzip data"}, {"BZh", "bzip2 data"},
-		{"\xfd7zXZ\x00", "xz data"}, {"\x28\xb5\x2f\xfd", "zstd data"}, {"7z\xbc\xaf\x27\x1c", "7-Zip archive"}, {"\x7fELF", "ELF executable"},
-		{"MZ", "Windows executable"}, {"\xcf\xfa\xed\xfe", "Mach-O executable"}, {"\xca\xfe\xba\xbe", "Mach-O or Java class"},
-		{"\x00asm", "WebAssembly module"}, {"SQLite format 3\x00", "SQLite database"}, {"OggS", "Ogg container"}, {"fLaC", "FLAC audio"}, {"ID3", "MP3 audio"},
+		{"\x89PNG\r\n\x1a\n", "PNG image"},
+		{"\xff\xd8\xff", "JPEG image"},
+		{"GIF87a", "GIF image"},
+		{"GIF89a", "GIF image"},
+		{"RIFF", "RIFF container (WebP, WAV or AVI)"},
+		{"BM", "BMP image"},
+		{"II*\x00", "TIFF image"},
+		{"MM\x00*", "TIFF image"},
+		{"%PDF-", "PDF document"},
+		{"PK\x03\x04", "ZIP archive (also docx, xlsx, jar)"},
+		{"\x1f\x8b", "gzip data"},
+		{"BZh", "bzip2 data"},
+		{"\xfd7zXZ\x00", "xz data"},
+		{"\x28\xb5\x2f\xfd", "zstd data"},
+		{"7z\xbc\xaf\x27\x1c", "7-Zip archive"},
+		{"\x7fELF", "ELF executable"},
+		{"MZ", "Windows executable"},
+		{"\xcf\xfa\xed\xfe", "Mach-O executable"},
+		{"\xca\xfe\xba\xbe", "Mach-O or Java class"},
+		{"\x00asm", "WebAssembly module"},
+		{"SQLite format 3\x00", "SQLite database"},
+		{"OggS", "Ogg container"},
+		{"fLaC", "FLAC audio"},
+		{"ID3", "MP3 audio"},
 	}
 }
 

@@ -74,7 +74,7 @@ func (w *walker) dir(dir, rel string, ig *ignores) error {
 		if rel == "" {
 			return err
 		}
-		return nil //nolint:nilerr // a directory that may not be read is left out
+		return nil // what may not be read is left out
 	}
 	for _, e := range entries {
 		p, r := filepath.Join(dir, e.Name()), e.Name()
@@ -175,9 +175,9 @@ func (w *walker) file(p string, buf *bytes.Buffer) FoundFile {
 	if isBinary(sample) {
 		return FoundFile{}
 	}
-	text := ""
 	if order, _ := utf16Order(sample); order != nil {
-		if text, _, err = decode(data); err != nil {
+		text, _, err := decode(data)
+		if err != nil {
 			return FoundFile{}
 		}
 		data = []byte(text)

@@ -46,7 +46,7 @@ func parseFrontmatter(text string) (frontmatter, string) {
 	var f frontmatter
 	if ok {
 		if t, err := yamlspan.ReadTree([]byte(front)); err == nil && t != nil {
-			f.values, _ = value(t, 0).(map[string]any) //nolint:errcheck // another kind has no values
+			f.values, _ = value(t, 0).(map[string]any)
 		}
 	}
 	f.name, f.about = plainText(f.values["name"]), plainText(f.values["description"])

@@ -132,7 +132,7 @@ func (m *Memory) locked(target, path string, limit int, changes []change) (any, 
 		return nil, err
 	}
 	current := func(text string) error {
-		return &Failure{text, map[string]any{"success": false, "current_entries": entries, "usage": thousands(count(entries)) + "/" + thousands(limit)}}
+		return &CallError{text, map[string]any{"success": false, "current_entries": entries, "usage": thousands(count(entries)) + "/" + thousands(limit)}}
 	}
 	if err := drifted(path, raw, entries, limit, changes); err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func drifted(path, raw string, entries []string, limit int, changes []change) er
 		return nil
 	}
 	if slices.ContainsFunc(entries, func(e string) bool { return utf8.RuneCountInString(e) > limit }) {
-		return &Failure{fmt.Sprintf("%s has an entry that is longer than the whole memory may be: somebody wrote text into it without \"§\" lines. Split it with write_file or ask the user; nothing was changed", path), map[string]any{"success": false}}
+		return &CallError{fmt.Sprintf("%s has an entry that is longer than the whole memory may be: somebody wrote text into it without \"§\" lines. Split it with write_file or ask the user; nothing was changed", path), map[string]any{"success": false}}
 	}
 	return nil
 }

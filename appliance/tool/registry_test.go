@@ -150,7 +150,7 @@ func TestCall(t *testing.T) {
 			case "fail":
 				return nil, errors.New("no <good> & bad")
 			case "extra":
-				return nil, &Failure{"refused", map[string]any{"why": "because", "error": "not this"}}
+				return nil, &CallError{"refused", map[string]any{"why": "because", "error": "not this"}}
 			case "soft":
 				return map[string]any{"success": false, "error": "soft"}, nil
 			case "list":
@@ -223,7 +223,7 @@ func TestRegistryRace(t *testing.T) {
 			for range 200 {
 				if i%2 == 0 {
 					r.Remove("mcp-git")
-					_ = r.Add(simple("mcp__git__log", "mcp-git")) //nolint:errcheck // the other one was faster
+					_ = r.Add(simple("mcp__git__log", "mcp-git"))
 					continue
 				}
 				s := r.Select(Offer{Platform: "telegram"})

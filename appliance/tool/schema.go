@@ -55,12 +55,12 @@ func conform(s Schema, v any, at string) (any, error) {
 		return native(v), nil
 	}
 	for _, k := range want {
-		if out, ok := as(s, k, v, false); ok {
+		if out, ok := as(k, v, false); ok {
 			return within(s, k, out, at)
 		}
 	}
 	for _, k := range want {
-		if out, ok := as(s, k, v, true); ok {
+		if out, ok := as(k, v, true); ok {
 			return within(s, k, out, at)
 		}
 	}
@@ -88,7 +88,7 @@ func article(want []string) string {
 }
 
 // as returns v as a value of a type; with repair also what only looks otherwise.
-func as(s Schema, kind string, v any, repair bool) (any, bool) {
+func as(kind string, v any, repair bool) (any, bool) {
 	str, isText := v.(string)
 	switch kind {
 	case "null":
@@ -111,13 +111,13 @@ func as(s Schema, kind string, v any, repair bool) (any, bool) {
 	case "integer", "number":
 		return number(kind, v, repair)
 	case "array", "object":
-		return container(s, kind, v, repair)
+		return container(kind, v, repair)
 	}
 	return nil, false
 }
 
 func truth(v any) any {
-	text, _ := v.(string) //nolint:errcheck // another type is no truth
+	text, _ := v.(string)
 	if n, ok := v.(json.Number); ok {
 		text = n.String()
 	}
@@ -155,7 +155,7 @@ func number(kind string, v any, repair bool) (any, bool) {
 	return f, err == nil && !math.IsInf(f, 0) && !math.IsNaN(f)
 }
 
-func container(s Schema, kind string, v any, repair bool) (any, bool) {
+func container(kind string, v any, repair bool) (any, bool) {
 	switch x := v.(type) {
 	case []any:
 		return x, kind == "array"
@@ -174,7 +174,7 @@ func container(s Schema, kind string, v any, repair bool) (any, bool) {
 		d.UseNumber()
 		var parsed any
 		if d.Decode(&parsed) == nil && !d.More() {
-			if out, ok := container(s, kind, parsed, false); ok {
+			if out, ok := container(kind, parsed, false); ok {
 				return out, true
 			}
 		}

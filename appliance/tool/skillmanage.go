@@ -200,7 +200,7 @@ func (s *Skills) patch(k Skill, a Args) (any, error) {
 	} else if err := supporting(rel); err != nil {
 		return nil, err
 	}
-	was, err := readInside(k.dir, rel, maxSkillFile)
+	was, err := readInside(k.dir, rel)
 	if err != nil {
 		return nil, fmt.Errorf("%s of the skill %q: %s", rel, k.Name, reason(err))
 	}
@@ -231,7 +231,7 @@ func (s *Skills) removeFile(k Skill, rel string) (any, error) {
 	}
 	info, err := os.Lstat(target)
 	if err != nil || info.IsDir() {
-		return nil, &Failure{fmt.Sprintf("%s: no such file in the skill %q", rel, k.Name), map[string]any{"success": false, "available_files": linked(k.dir)}}
+		return nil, &CallError{fmt.Sprintf("%s: no such file in the skill %q", rel, k.Name), map[string]any{"success": false, "available_files": linked(k.dir)}}
 	}
 	if err := s.Files.Remove(target); err != nil {
 		return nil, err

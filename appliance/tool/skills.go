@@ -68,7 +68,7 @@ func (s *Skills) all() []Skill {
 			continue
 		}
 		for _, dir := range skillDirs(real) {
-			text, err := readInside(dir, "SKILL.md", maxSkillFile)
+			text, err := readInside(dir, "SKILL.md")
 			if err != nil {
 				continue
 			}
@@ -154,7 +154,7 @@ func fitsSystem(v any) bool {
 
 // readInside reads a file below a directory; links may not lead out of it. It opens what it
 // judged: the directory's own handle refuses to leave it, whatever is exchanged meanwhile.
-func readInside(dir, rel string, most int64) (string, error) {
+func readInside(dir, rel string) (string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return "", err
@@ -167,8 +167,8 @@ func readInside(dir, rel string, most int64) (string, error) {
 	if !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%s: not a regular file", rel)
 	}
-	if info.Size() > most {
-		return "", fmt.Errorf("%s: larger than %d KB", rel, most>>10)
+	if info.Size() > maxSkillFile {
+		return "", fmt.Errorf("%s: larger than %d KB", rel, maxSkillFile>>10)
 	}
 	data, err := root.ReadFile(filepath.FromSlash(rel))
 	return string(data), err
@@ -212,13 +212,13 @@ func (s *Skills) find(name string) (Skill, error) {
 		for _, k := range s.List() {
 			names = append(names, k.Name)
 		}
-		return Skill{}, &Failure{fmt.Sprintf("there is no skill %q", name), map[string]any{"success": false, "available_skills": names[:min(len(names), 30)]}}
+		return Skill{}, &CallError{fmt.Sprintf("there is no skill %q", name), map[string]any{"success": false, "available_skills": names[:min(len(names), 30)]}}
 	}
 	var dirs []string
 	for _, k := range found {
 		dirs = append(dirs, filepath.Join(k.dir, "SKILL.md"))
 	}
-	return Skill{}, &Failure{fmt.Sprintf("%d skills are called %q: use the path with its category, as in \"category/name\"", len(found), name), map[string]any{"success": false, "matches": dirs}}
+	return Skill{}, &CallError{fmt.Sprintf("%d skills are called %q: use the path with its category, as in \"category/name\"", len(found), name), map[string]any{"success": false, "matches": dirs}}
 }
 
 // linked lists the files beside a SKILL.md by directory.
@@ -253,19 +253,19 @@ func (s *Skills) view(name, file string) (any, error) {
 		if err := insidePath(file); err != nil {
 			return nil, err
 		}
-		text, err := readInside(k.dir, file, maxSkillFile)
+		text, err := readInside(k.dir, file)
 		if err != nil {
-			return nil, &Failure{fmt.Sprintf("%s of the skill %q: %s", file, k.Name, reason(err)), map[string]any{"success": false, "available_files": linked(k.dir)}}
+			return nil, &CallError{fmt.Sprintf("%s of the skill %q: %s", file, k.Name, reason(err)), map[string]any{"success": false, "available_files": linked(k.dir)}}
 		}
 		return map[string]any{"success": true, "name": k.Name, "file": file, "content": text}, nil
 	}
-	text, err := readInside(k.dir, "SKILL.md", maxSkillFile)
+	text, err := readInside(k.dir, "SKILL.md")
 	if err != nil {
 		return nil, fmt.Errorf("the skill %q: %s", k.Name, reason(err))
 	}
 	f, _ := parseFrontmatter(text)
-	meta, _ := f.values["metadata"].(map[string]any) //nolint:errcheck // another kind has none
-	hermes, _ := meta["hermes"].(map[string]any)     //nolint:errcheck // another kind has none
+	meta, _ := f.values["metadata"].(map[string]any)
+	hermes, _ := meta["hermes"].(map[string]any)
 	first := func(key string) []string {
 		if v := texts(hermes[key]); len(v) > 0 {
 			return v
@@ -291,8 +291,7 @@ func reason(err error) string {
 	case errors.Is(err, fs.ErrPermission):
 		return "permission denied"
 	}
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err.Error()
 	}
 	return err.Error()

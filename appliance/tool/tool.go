@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -56,22 +57,19 @@ type Result struct {
 	Failed  bool   // the object has an error
 }
 
-// Failure is an error with more for the model than its text.
-type Failure struct {
+// CallError is an error with more for the model than its text.
+type CallError struct {
 	Text  string
 	Extra map[string]any // further keys of the object; "error" is Text
 }
 
-func (f *Failure) Error() string { return f.Text }
+func (f *CallError) Error() string { return f.Text }
 
 // failed is the object of an error.
 func failed(err error) map[string]any {
 	out := map[string]any{}
-	var f *Failure
-	if errors.As(err, &f) {
-		for k, v := range f.Extra {
-			out[k] = v
-		}
+	if f, ok := errors.AsType[*CallError](err); ok {
+		maps.Copy(out, f.Extra)
 	}
 	out["error"] = err.Error()
 	return out
@@ -98,19 +96,19 @@ type Args map[string]any
 
 // String returns a text.
 func (a Args) String(name string) string {
-	s, _ := a[name].(string) //nolint:errcheck // the zero value is the contract
+	s, _ := a[name].(string)
 	return s
 }
 
 // Int returns a whole number.
 func (a Args) Int(name string) int {
-	n, _ := a[name].(int) //nolint:errcheck // the zero value is the contract
+	n, _ := a[name].(int)
 	return n
 }
 
 // Bool returns a truth value.
 func (a Args) Bool(name string) bool {
-	b, _ := a[name].(bool) //nolint:errcheck // the zero value is the contract
+	b, _ := a[name].(bool)
 	return b
 }
 
@@ -119,7 +117,7 @@ func (a Args) Has(name string) bool { return a[name] != nil }
 
 // List returns a list.
 func (a Args) List(name string) []any {
-	l, _ := a[name].([]any) //nolint:errcheck // the zero value is the contract
+	l, _ := a[name].([]any)
 	return l
 }
 

@@ -117,8 +117,7 @@ func (w *Web) page(ctx context.Context, raw string) (p page) {
 
 // plainly takes from an error what Go's client puts around it.
 func plainly(err error) string {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
 	if errors.Is(err, errInternal) {
@@ -219,6 +218,7 @@ func clean(doc *html.Node) {
 		case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Nav, atom.Footer, atom.Aside, atom.Form, atom.Iframe, atom.Svg, atom.Button, atom.Dialog, atom.Head:
 			gone = append(gone, n)
 			return
+		default:
 		}
 		for _, a := range n.Attr {
 			style := strings.ReplaceAll(strings.ToLower(a.Val), " ", "")
