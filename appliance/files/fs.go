@@ -195,8 +195,9 @@ func similar(base, dir string, names []string) []string {
 		score float64
 	}
 	var found []scored
+	l := newLikener(strings.ToLower(base))
 	for _, n := range names {
-		s := likeness(strings.ToLower(base), strings.ToLower(n))
+		s := l.to(strings.ToLower(n))
 		if stem := strings.TrimSuffix(n, path.Ext(n)); stem != "" && stem == strings.TrimSuffix(base, path.Ext(base)) {
 			s = max(s, 0.9)
 		}
@@ -218,24 +219,41 @@ func similar(base, dir string, names []string) []string {
 }
 
 // likeness is how much of their pairs of bytes two strings share, 0 to 1.
-func likeness(a, b string) float64 {
-	if a == b {
+func likeness(a, b string) float64 { return newLikener(a).to(b) }
+
+// likener compares many strings with one.
+type likener struct {
+	text  string
+	pairs []int16 // how often each pair of bytes is in text
+	taken []uint16
+}
+
+func newLikener(text string) *likener {
+	l := &likener{text: text, pairs: make([]int16, 1<<16)}
+	for i := 0; i+1 < len(text); i++ {
+		l.pairs[pair(text, i)]++
+	}
+	return l
+}
+
+func pair(s string, i int) uint16 { return uint16(s[i])<<8 | uint16(s[i+1]) }
+
+func (l *likener) to(s string) float64 {
+	if s == l.text {
 		return 1
 	}
-	if len(a) < 2 || len(b) < 2 {
+	if len(s) < 2 || len(l.text) < 2 {
 		return 0
 	}
-	pairs := make(map[[2]byte]int, len(a))
-	for i := 0; i+1 < len(a); i++ {
-		pairs[[2]byte{a[i], a[i+1]}]++
-	}
-	common := 0
-	for i := 0; i+1 < len(b); i++ {
-		k := [2]byte{b[i], b[i+1]}
-		if pairs[k] > 0 {
-			pairs[k]--
-			common++
+	l.taken = l.taken[:0]
+	for i := 0; i+1 < len(s); i++ {
+		if k := pair(s, i); l.pairs[k] > 0 {
+			l.pairs[k]--
+			l.taken = append(l.taken, k)
 		}
 	}
-	return 2 * float64(common) / float64(len(a)+len(b)-2)
+	for _, k := range l.taken {
+		l.pairs[k]++
+	}
+	return 2 * float64(len(l.taken)) / float64(len(l.text)+len(s)-2)
 }

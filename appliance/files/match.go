@@ -288,11 +288,12 @@ func noMatch(text, old string) error {
 		score float64
 	}
 	var found []near
+	like := newLikener(wanted)
 	for i, l := range lines {
 		if l = strings.TrimSpace(l); l == "" || len(l) > 4*len(wanted)+20 {
 			continue
 		}
-		if s := likeness(l, wanted); s >= 0.6 {
+		if s := like.to(l); s >= 0.6 {
 			found = append(found, near{i + 1, s})
 		}
 	}

@@ -12,10 +12,14 @@ import (
 )
 
 // walk is the part that both searches share: the files that find sees, without hidden ones.
-// A root with "/." at its end is not hidden itself, whatever its name.
-const walk = `walk() {
-  r=$1; [ ! -d "$1" ] || r=${1%/}/.
-  find "$r" \( -name '.?*' -o -name node_modules -o -name __pycache__ -o -path /./proc -o -path /./sys -o -path /./dev \) -prune -o -type f ${2:+-name "$2"} -print0
+// A root with "/." at its end is not hidden itself, whatever its name. What follows the root
+// and the name are further conditions.
+const walk = `nl='
+'
+walk() {
+  r=$1 n=$2; [ ! -d "$1" ] || r=${1%/}/.
+  shift 2
+  find "$r" \( -name '.?*' -o -name node_modules -o -name __pycache__ -o -path /./proc -o -path /./sys -o -path /./dev \) -prune -o -type f ${n:+-name "$n"} "$@" -print0
 }
 `
 
@@ -24,7 +28,7 @@ const listScript = walk + `main() {
   still "$1" || return 7
   if command -v rg >/dev/null 2>&1; then
     rg --files -0 --no-messages --no-require-git -g '!node_modules' -g '!__pycache__' -- "$1" | head -c "$2"
-  else walk "$1" | head -c "$2"; fi
+  else walk "$1" '' | head -c "$2"; fi
 }`
 
 // stampsScript says when files were changed, in their order; the names come on stdin.
@@ -45,13 +49,14 @@ const grepScript = walk + `main() {
   if printf a | grep -I -P a >/dev/null 2>&1; then E='-I -P'; elif printf a | grep -I a >/dev/null 2>&1; then E='-I -E'; else E=-E; fi
   P=$9; shift; E="$E $9"
   printf '' | grep $E -q -e "$P"; [ $? -lt 2 ] || return 13
-  export P C W E
-  walk "$root" "$find" | xargs -0 -n 200 sh -c 'grep $E -q -e "$P" -- "$@" || exit 0
-    for f do
-      if grep $E -q -e "$P" -- "$f" && [ "$(head -c 8192 < "$f" | tr -dc "\000" | wc -c)" -eq 0 ]; then
-        printf "%s\0" "$f"; grep $E -n ${C:+-C "$C"} -e "$P" -- "$f" | tr -d "\000" | cut -b "1-$W"; printf "\0"
-      fi
-    done' sh | head -c "$most"
+  export P C W E one
+  one='for f do
+    case $E in *-I*) ;; *) [ "$(head -c 8192 < "$f" | tr -dc "\\000" | wc -c)" -eq 0 ] || continue ;; esac
+    printf "%s\\0" "$f"; grep $E -n ${C:+-C "$C"} -e "$P" -- "$f" | tr -d "\\000" | cut -b "1-$W"; printf "\\0"
+  done'
+  { walk "$root" "$find" ! -path "*$nl*" | xargs -0 grep $E -l -e "$P" -- /dev/null | tr '\n' '\000' | xargs -0 sh -c "$one" sh
+    walk "$root" "$find" -path "*$nl*" | xargs -0 -n 1 sh -c '[ $# = 0 ] || ! grep $E -q -e "$P" -- "$1" || sh -c "$one" sh "$1"' sh
+  } | head -c "$most"
   say '' grep
 }`
 
