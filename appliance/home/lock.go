@@ -128,6 +128,35 @@ func current(path string, l *flock.Flock) (bool, error) {
 	return err == nil && os.SameFile(mine, now), err
 }
 
+// LockFile takes the lock of one file's writers, by the kernel's lock on path + ".lock", which
+// upstream takes too. It waits while another holder, in this process or another, has it.
+// release gives it back; the lock file stays.
+func LockFile(ctx context.Context, path string) (release func() error, err error) {
+	path += ".lock"
+	var w atomicfile.Writer
+	for {
+		if err := w.Touch(path, 0o600); err != nil {
+			return nil, err
+		}
+		l := flock.New(path, flock.SetFlag(os.O_RDWR))
+		ok, err := l.TryLock()
+		if err == nil && ok {
+			ok, err = current(path, l)
+		}
+		if err == nil && ok {
+			return l.Unlock, nil
+		}
+		if err := errors.Join(err, l.Close()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s: another process is writing it: %w", path, ctx.Err())
+		case <-time.After(lockPoll):
+		}
+	}
+}
+
 // holder reads the process id that the holder wrote, "" if there is none.
 func holder(path string) string {
 	data, err := os.ReadFile(path)

@@ -366,3 +366,28 @@ func TestForeignLink(t *testing.T) {
 		})
 	}
 }
+
+// TestNewFileByUmask: with Umask the kernel takes the process's umask off the mode, and an
+// existing file keeps its own.
+func TestNewFileByUmask(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	probe, path := filepath.Join(dir, "probe"), filepath.Join(dir, "f")
+	if err := (Writer{}).Touch(probe, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	want := stat(t, probe).Mode & 0o777
+	o := Options{Mode: 0o666, Umask: true}
+	if err := (Writer{}).Write(path, []byte("new"), o); err != nil {
+		t.Fatal(err)
+	}
+	if got := stat(t, path).Mode & 0o777; got != want {
+		t.Errorf("new file has mode %o, want %o as any other", got, want)
+	}
+	if err := errors.Join(os.Chmod(path, 0o604), (Writer{}).Write(path, []byte("newer"), o)); err != nil {
+		t.Fatal(err)
+	}
+	if got := stat(t, path).Mode & 0o777; got != 0o604 {
+		t.Errorf("mode %o after a write, was 604", got)
+	}
+}

@@ -13,8 +13,9 @@ import (
 
 // Options say how a file that does not exist is made.
 type Options struct {
-	Mode fs.FileMode // 0 = 0600
-	Temp string      // name of the staged file, beside the target; "" = a random one
+	Mode  fs.FileMode // 0 = 0600
+	Umask bool        // Mode is less the process's umask, as with any file a program makes
+	Temp  string      // name of the staged file, beside the target; "" = a random one
 }
 
 // Staged is new content waiting beside the file it will replace.
@@ -54,11 +55,15 @@ func (w Writer) Stage(path string, data []byte, o Options) (*Staged, error) {
 	if err := w.step(OpCreate, st.Temp); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(st.Temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	perm := fs.FileMode(0o600)
+	if o.Umask && info == nil {
+		perm = o.Mode
+	}
+	f, err := os.OpenFile(st.Temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.fill(st, f, info, o.Mode); err != nil {
+	if err := w.fill(st, f, info, o); err != nil {
 		return nil, errors.Join(err, st.Discard())
 	}
 	return st, nil
@@ -66,8 +71,9 @@ func (w Writer) Stage(path string, data []byte, o Options) (*Staged, error) {
 
 // fill makes the staged file what the target shall be, and closes it. old is nil for a new
 // file.
-func (w Writer) fill(st *Staged, f *os.File, old fs.FileInfo, mode fs.FileMode) (err error) {
+func (w Writer) fill(st *Staged, f *os.File, old fs.FileInfo, o Options) (err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
+	mode := o.Mode
 	if mode == 0 {
 		mode = 0o600
 	}
@@ -86,8 +92,10 @@ func (w Writer) fill(st *Staged, f *os.File, old fs.FileInfo, mode fs.FileMode) 
 	if err := w.step(OpMode, st.Temp); err != nil {
 		return err
 	}
-	if err := f.Chmod(mode); err != nil {
-		return err
+	if old != nil || !o.Umask {
+		if err := f.Chmod(mode); err != nil {
+			return err
+		}
 	}
 	if err := w.step(OpSync, st.Temp); err != nil {
 		return err

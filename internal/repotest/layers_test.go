@@ -83,6 +83,8 @@ func sideways() map[[2]string]string {
 		{"appliance/model", "appliance/secret"}: "a route carries its key as a secret",
 		{"appliance/model", "appliance/redact"}: "what a provider writes into an error may hold a credential",
 		{"appliance/agent", "appliance/model"}:  "the loop speaks the vocabulary of the model",
+		{"images/smoke", "images"}:              "smoke proves what images built",
+		{"appliance/tool", "appliance/files"}:   "the file tools are what files does, with a schema around it",
 	}
 }
 
@@ -194,6 +196,18 @@ func owners() map[string][]string {
 		"github.com/knadh/koanf":                 {"appliance/config"},
 		"mvdan.cc/sh/v3":                         {"appliance/approval"},
 		"modernc.org/sqlite":                     {"appliance/session"},
+		"github.com/google/go-cmp/cmp":           {"internal/testkit"},
+		"github.com/rogpeppe/go-internal":        {},
+		"github.com/stretchr/testify/assert":     {},
+		"github.com/spf13/cobra":                 {"internal/cli"},
+		"github.com/spf13/pflag":                 {"internal/cli"},
+		"go.yaml.in/yaml/v3":                     {"migrate/yamlspan"},
+		"github.com/aymanbagabas/go-udiff":       {"migrate", "appliance/files"}, // both show people what changes
+		"github.com/bmatcuk/doublestar":          {"appliance/files"},
+		"github.com/JohannesKaufmann":            {"appliance/tool"},
+		"github.com/gofrs/flock":                 {"appliance/home"},
+		"github.com/knadh/koanf":                 {"appliance/config"},
+		"mvdan.cc/sh/v3":                         {"appliance/approval"},
 		"github.com/google/go-cmp/cmp":           {"internal/testkit"},
 		"github.com/rogpeppe/go-internal":        {},
 		"github.com/stretchr/testify/assert":     {},

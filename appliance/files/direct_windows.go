@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: MIT
+
+package files
+
+const openFlags = 0
