@@ -79,7 +79,9 @@ func layer(rel string) (int, bool) {
 // sideways are the imports allowed inside layer 2, each with its reason.
 func sideways() map[[2]string]string {
 	return map[[2]string]string{
-		{"images/smoke", "images"}: "smoke proves what images built",
+		{"images/smoke", "images"}:             "smoke proves what images built",
+		{"appliance/mcp", "appliance/process"}: "a stdio server is a child like any other: its own session, the exit fence, a whole tree killed",
+		{"appliance/mcp", "appliance/redact"}:  "what servers print to their error output is logged, and their errors are shown",
 	}
 }
 
@@ -171,16 +173,17 @@ func TestBans(t *testing.T) {
 // owners says which packages alone may import a module, and why.
 func owners() map[string][]string {
 	return map[string][]string{
-		"github.com/spf13/cobra":             {"internal/cli"},
-		"github.com/spf13/pflag":             {"internal/cli"},
-		"go.yaml.in/yaml/v3":                 {"migrate/yamlspan"},
-		"github.com/aymanbagabas/go-udiff":   {"migrate"},
-		"github.com/gofrs/flock":             {"appliance/home"},
-		"github.com/knadh/koanf":             {"appliance/config"},
-		"mvdan.cc/sh/v3":                     {"appliance/approval"},
-		"github.com/google/go-cmp/cmp":       {"internal/testkit"},
-		"github.com/rogpeppe/go-internal":    {},
-		"github.com/stretchr/testify/assert": {},
+		"github.com/spf13/cobra":                 {"internal/cli"},
+		"github.com/spf13/pflag":                 {"internal/cli"},
+		"go.yaml.in/yaml/v3":                     {"migrate/yamlspan"},
+		"github.com/aymanbagabas/go-udiff":       {"migrate"},
+		"github.com/gofrs/flock":                 {"appliance/home"},
+		"github.com/knadh/koanf":                 {"appliance/config"},
+		"mvdan.cc/sh/v3":                         {"appliance/approval"},
+		"github.com/modelcontextprotocol/go-sdk": {"appliance/mcp"},
+		"github.com/google/go-cmp/cmp":           {"internal/testkit"},
+		"github.com/rogpeppe/go-internal":        {},
+		"github.com/stretchr/testify/assert":     {},
 	}
 }
 
