@@ -118,6 +118,16 @@ func (s *server) connect(life context.Context, c *conn, protocol string) error {
 	return errors.Join(err, closing)
 }
 
+// dead reports whether the connection is over.
+func (c *conn) dead() bool {
+	select {
+	case <-c.over:
+		return true
+	default:
+		return false
+	}
+}
+
 // noteChange remembers that the tools are to be listed again.
 func (c *conn) noteChange() {
 	select {

@@ -145,6 +145,14 @@ var (
 	errStopped = errors.New("server was stopped")
 )
 
+// goneError is errGone with the reason.
+type goneError struct{ text string }
+
+func (e *goneError) Error() string { return e.text }
+
+// Is makes it errGone.
+func (e *goneError) Is(target error) bool { return target == errGone } //nolint:errorlint // what Is is for
+
 // permanent reports whether trying again is pointless until the config changes.
 func permanent(err error) bool {
 	var refused *RefusedError

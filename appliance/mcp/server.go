@@ -121,7 +121,7 @@ func (s *server) run(ctx context.Context) {
 		err = s.wrap(err)
 		s.host.cfg.Log.Warn("mcp server is gone", "profile", s.ledger.current().Key, "server", s.cfg.Name, "err", err)
 		if permanent(err) {
-			s.update(func() { s.state, s.err, s.tries = Failed, err, s.tries+1 })
+			s.update(func() { s.state, s.err = Failed, err })
 			return
 		}
 		if lasted >= s.host.cfg.Backoff.Max {
@@ -158,7 +158,7 @@ func (s *server) pause(ctx context.Context, d time.Duration, err error) {
 	case <-s.kick: // from before this failure
 	default:
 	}
-	s.update(func() { s.state, s.err, s.tries = Waiting, err, s.tries+1 })
+	s.update(func() { s.state, s.err = Waiting, err })
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -171,16 +171,11 @@ func (s *server) pause(ctx context.Context, d time.Duration, err error) {
 // once connects, serves until the connection is over, and ends whatever is left of it. It
 // returns how long the server was ready and why it is not any more.
 func (s *server) once(ctx context.Context) (time.Duration, error) {
-	c, err := s.dial(ctx)
+	c, listed, err := s.open(ctx)
 	if err != nil {
+		err = s.wrap(err)
+		s.update(func() { s.tries, s.err = s.tries+1, err })
 		return 0, err
-	}
-	listed, err := s.list(ctx, c)
-	if err != nil {
-		if broken(err) {
-			err = c.link.explain(ctx, err)
-		}
-		return 0, errors.Join(err, s.hangUp(ctx, c))
 	}
 	began := time.Now()
 	s.update(func() {
@@ -193,6 +188,22 @@ func (s *server) once(ctx context.Context) (time.Duration, error) {
 	err = s.serve(ctx, c)
 	s.update(func() { s.state, s.conn = Connecting, nil })
 	return time.Since(began), errors.Join(err, s.hangUp(ctx, c))
+}
+
+// open connects and lists what the server offers. After an error nothing is left.
+func (s *server) open(ctx context.Context) (*conn, listing, error) {
+	c, err := s.dial(ctx)
+	if err != nil {
+		return nil, listing{}, err
+	}
+	listed, err := s.list(ctx, c)
+	if err == nil {
+		return c, listed, nil
+	}
+	if broken(err) {
+		err = c.link.explain(ctx, err)
+	}
+	return nil, listing{}, errors.Join(err, s.hangUp(ctx, c))
 }
 
 // serve keeps the connection until it is over and returns why.
@@ -266,20 +277,25 @@ func (s *server) settle(ctx context.Context) {
 // final reports whether the server does not run. The lock is held.
 func (s *server) final() bool { return s.state == Failed || s.state == Disabled || s.state == Stopped }
 
-// connected returns the connection, and waits for one attempt to make it if there is none.
+// connected returns a living connection, and waits for one attempt to make it if there is
+// none.
 func (s *server) connected(ctx context.Context) (*conn, error) {
 	s.mu.Lock()
-	before, state := s.tries, s.state
+	before := s.tries
 	s.mu.Unlock()
-	if state == Waiting || state == Idle {
-		s.poke()
-	}
 	var (
 		c   *conn
 		err error
 	)
 	werr := s.await(ctx, func() bool {
 		c, err = s.conn, s.err
+		if c != nil && c.dead() { // run has not seen it yet
+			c = nil
+			return false
+		}
+		if c == nil && (s.state == Waiting || s.state == Idle) {
+			s.poke()
+		}
 		return c != nil || s.final() || s.tries > before
 	})
 	switch {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -67,8 +68,11 @@ func (l *stdioLink) transport() sdk.Transport { return l.wire }
 
 func (l *stdioLink) pid() int { return l.child.PID() }
 
-// explain says how the child ended, if it did, and what it said last.
+// explain says what was wrong with its output, or how the child ended and what it said last.
 func (l *stdioLink) explain(ctx context.Context, err error) error {
+	if fault := l.wire.fault.Load(); fault != nil {
+		return &goneError{*fault}
+	}
 	select {
 	case <-l.child.Done():
 	case <-time.After(polite): // its output may end a moment before it does
@@ -85,7 +89,7 @@ func (l *stdioLink) explain(ctx context.Context, err error) error {
 	if tail := l.errs.last(); tail != "" {
 		text += ": " + tail
 	}
-	return fmt.Errorf("%s: %w", text, errGone)
+	return &goneError{text}
 }
 
 // close ends the child and everything it started, and then the connection. When ctx ends
@@ -124,6 +128,7 @@ type wire struct {
 	send    chan []byte
 	closing sync.Once
 	ending  sync.Once
+	fault   atomic.Pointer[string] // what was wrong with the peer's output
 	closed  chan struct{}
 	broken  chan struct{} // closed when a write failed, after err was set
 	err     error
@@ -189,12 +194,7 @@ func (w *wire) Read(context.Context) (jsonrpc.Message, error) {
 		}
 		line, err := w.line()
 		if err != nil {
-			select {
-			case <-w.closed:
-				return nil, io.EOF
-			default:
-				return nil, err
-			}
+			return nil, w.readError(err)
 		}
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
@@ -207,7 +207,23 @@ func (w *wire) Read(context.Context) (jsonrpc.Message, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("it printed %d lines that are no MCP messages", maxJunk)
+	return nil, w.wrong("it printed %d lines that are no MCP messages", maxJunk)
+}
+
+func (w *wire) readError(err error) error {
+	select {
+	case <-w.closed:
+		return io.EOF
+	default:
+		return err
+	}
+}
+
+// wrong remembers why this side gives up.
+func (w *wire) wrong(format string, n int) error {
+	text := fmt.Sprintf(format, n)
+	w.fault.Store(&text)
+	return errors.New(text)
 }
 
 // line reads one line of at most maxFrame bytes.
@@ -217,7 +233,7 @@ func (w *wire) line() ([]byte, error) {
 		part, err := w.lines.ReadSlice('\n')
 		switch {
 		case len(long)+len(part) > maxFrame:
-			return nil, fmt.Errorf("it sent a message of more than %d MiB", maxFrame>>20)
+			return nil, w.wrong("it sent a message of more than %d MiB", maxFrame>>20)
 		case err == nil:
 			return append(long, part...), nil
 		case !errors.Is(err, bufio.ErrBufferFull):
