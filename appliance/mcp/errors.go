@@ -170,9 +170,11 @@ func broken(err error) bool {
 	return false
 }
 
-// forgotten reports whether an HTTP server does not know the session any more, as after its
-// restart: then the call was not carried out.
-func forgotten(err error) bool { return errors.Is(err, sdk.ErrSessionMissing) }
+// unsent reports whether a call was surely not carried out: the connection was over before
+// it was written, or an HTTP server does not know the session any more, as after its restart.
+func unsent(err error) bool {
+	return errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, sdk.ErrSessionMissing)
+}
 
 // modernOnly reports whether a server refused the handshake because it only speaks a
 // protocol without one.

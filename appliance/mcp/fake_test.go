@@ -36,6 +36,7 @@ type fakeServer struct {
 	mu      sync.Mutex
 	out     *bufio.Writer
 	grown   bool
+	pings   int
 	waiting map[string]bool // ids of calls that wait to be cancelled
 }
 
@@ -134,6 +135,9 @@ func (f *fakeServer) handle(m frame) {
 		}
 		f.reply(m, map[string]any{"protocolVersion": "2025-11-25", "capabilities": caps, "serverInfo": map[string]any{"name": "fake", "version": "1"}})
 	case "ping":
+		if f.pings++; f.is("count") && f.pings <= 10 {
+			os.WriteFile(os.Getenv("FAKE_NOTE"), fmt.Appendf(nil, "%d pings", f.pings), 0o600)
+		}
 		switch {
 		case f.is("noping"):
 			f.fail(m, -32601, "Method not found")

@@ -91,13 +91,14 @@ var ErrClosed = errors.New("mcp host is closed")
 
 // Host holds the servers of all profiles. It is safe for concurrent use.
 type Host struct {
-	cfg     Config
-	runners sync.WaitGroup
-	end     context.CancelFunc                // ends every server
-	run     func(f func(ctx context.Context)) // runs f until the host ends
-	mu      sync.Mutex                        // guards what follows
-	ledger  map[string]*ledger                // by home key
-	closed  bool
+	cfg      Config
+	pingWait time.Duration // for the answer to a ping
+	runners  sync.WaitGroup
+	end      context.CancelFunc                // ends every server
+	run      func(f func(ctx context.Context)) // runs f until the host ends
+	mu       sync.Mutex                        // guards what follows
+	ledger   map[string]*ledger                // by home key
+	closed   bool
 }
 
 // ledger is what belongs to one profile.
@@ -120,7 +121,7 @@ func New(ctx context.Context, c Config) *Host {
 		c.Backoff.Max = max(time.Minute, c.Backoff.First)
 	}
 	ctx, end := context.WithCancel(ctx)
-	h := &Host{cfg: c, end: end, ledger: map[string]*ledger{}}
+	h := &Host{cfg: c, pingWait: 30 * time.Second, end: end, ledger: map[string]*ledger{}}
 	h.run = func(f func(context.Context)) { h.runners.Go(func() { f(ctx) }) }
 	return h
 }

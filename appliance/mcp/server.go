@@ -226,7 +226,7 @@ func (s *server) serve(ctx context.Context, c *conn) error {
 			}
 			s.update(func() { s.take(listed) })
 		case <-tick:
-			if err := c.alive(ctx, min(s.cfg.Keepalive, 30*time.Second)); err != nil {
+			if err := c.alive(ctx, s.host.pingWait); err != nil {
 				c.fail(err)
 			}
 		}
@@ -318,8 +318,7 @@ func (s *server) call(ctx context.Context, t tool, args json.RawMessage) (Result
 		return Result{}, s.wrap(err)
 	}
 	r, err := s.callOn(ctx, c, t, args)
-	if err != nil && forgotten(err) && ctx.Err() == nil {
-		// The server answered that it knows no such session: the call was not carried out.
+	if err != nil && unsent(err) && ctx.Err() == nil {
 		if err = s.await(ctx, func() bool { return s.conn != c }); err == nil {
 			if c, err = s.connected(ctx); err == nil {
 				r, err = s.callOn(ctx, c, t, args)
@@ -338,7 +337,7 @@ func (s *server) callOn(ctx context.Context, c *conn, t tool, args json.RawMessa
 		return r, nil
 	case ctx.Err() != nil:
 		return r, context.Cause(ctx)
-	case forgotten(err):
+	case unsent(err):
 		return r, err
 	case within.Err() == nil && broken(err):
 		// The SDK saw the end first; the reason follows in a moment.

@@ -223,7 +223,7 @@ func (w *wire) readError(err error) error {
 func (w *wire) wrong(format string, n int) error {
 	text := fmt.Sprintf(format, n)
 	w.fault.Store(&text)
-	return errors.New(text)
+	return &goneError{text}
 }
 
 // line reads one line of at most maxFrame bytes.
