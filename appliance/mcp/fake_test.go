@@ -53,6 +53,9 @@ func (f *fakeServer) serve() {
 	case f.is("host"):
 		hostUntilKilled()
 		return
+	case f.is("conformance"):
+		conformanceClient()
+		return
 	case f.is("sleep"):
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("asleep")
