@@ -9,8 +9,6 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // Protocols that are tried, in order. Servers that are older than the second would misread
@@ -171,9 +169,8 @@ func (c *conn) alive(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, &TimeoutError{What: "a ping", After: limit})
 	defer cancel()
 	err := c.session.Ping(ctx, nil)
-	var wire *jsonrpc.Error
 	switch {
-	case err == nil, errors.As(err, &wire):
+	case err == nil, answered(err) != nil:
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

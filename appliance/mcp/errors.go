@@ -58,7 +58,7 @@ func (e *AuthError) Error() string {
 	case e.OAuth:
 		return text + "it asks for an OAuth login, which is not supported; if it takes tokens, put one into headers (Authorization: Bearer ${NAME}) and its value into the profile's .env"
 	}
-	return text + "it wants a credential: put it into headers, and its value into the profile's .env"
+	return text + "it wants a credential; put it into headers, and its value into the profile's .env"
 }
 
 // ServerError is a failure of one server. Its text holds no credential of the profile.
@@ -82,9 +82,11 @@ func (s *server) wrap(err error) error {
 	if err == nil || errors.As(err, &done) {
 		return err
 	}
-	text := err.Error()
-	var wire *jsonrpc.Error
-	if errors.As(err, &wire) {
+	text := strings.ReplaceAll(err.Error(), rejected+": ", "")
+	var auth *AuthError
+	if wire := answered(err); errors.As(err, &auth) {
+		text = auth.Error()
+	} else if wire != nil {
 		text = fmt.Sprintf("it refuses: %s (code %d)", wire.Message, wire.Code)
 	}
 	return &ServerError{Server: s.cfg.Name, text: s.clean(text), kind: kindOf(err)}
@@ -176,9 +178,24 @@ func unsent(err error) bool {
 	return errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, sdk.ErrSessionMissing)
 }
 
+// The SDK says with an error of the protocol's own kind that a request did not get through.
+const (
+	rejected     = "rejected by transport"
+	rejectedCode = -32005
+)
+
+// answered returns the server's own error, nil if the failure is not an answer of it.
+func answered(err error) *jsonrpc.Error {
+	var wire *jsonrpc.Error
+	if !errors.As(err, &wire) || wire.Code == rejectedCode && wire.Message == rejected {
+		return nil
+	}
+	return wire
+}
+
 // modernOnly reports whether a server refused the handshake because it only speaks a
 // protocol without one.
 func modernOnly(err error) bool {
-	var wire *jsonrpc.Error
-	return errors.As(err, &wire) && (wire.Code == jsonrpc.CodeMethodNotFound || wire.Code == sdk.CodeUnsupportedProtocolVersion)
+	wire := answered(err)
+	return wire != nil && (wire.Code == jsonrpc.CodeMethodNotFound || wire.Code == sdk.CodeUnsupportedProtocolVersion)
 }
