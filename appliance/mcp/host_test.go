@@ -428,6 +428,31 @@ func TestGarbage(t *testing.T) {
 	has(t, string(data), "[f] standard output: Server listening on stdio!\n")
 }
 
+// A server that writes errors as fast as it can fills no disk and holds up no call.
+func TestFlood(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply("a", fake("f", "flood"))
+	w.tools("a")
+	for i := range 200 {
+		if got := w.call("a", echo, "text", strconv.Itoa(i)); got != strconv.Itoa(i) {
+			t.Fatalf("got %q", got)
+		}
+	}
+	if err := w.host.Close(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(w.profile("a").StderrLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(data) > MaxLog {
+		t.Errorf("the log has %d bytes", len(data))
+	}
+	has(t, string(data), "bytes of error output were dropped")
+	hasNot(t, string(data), "canary-of-a")
+}
+
 func TestHugeResult(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -483,10 +508,6 @@ func TestLiar(t *testing.T) {
 			has(t, fmt.Sprint(err), "unknown tool "+strings.TrimPrefix(original, "f/"))
 		}
 	}
-}
-
-func functionName(s string) bool {
-	return len(s) > 0 && len(s) <= maxName && plain(s) == s
 }
 
 func TestEndlessPages(t *testing.T) {

@@ -248,6 +248,9 @@ func decode(line []byte) []jsonrpc.Message {
 	var batch []json.RawMessage
 	switch line[0] {
 	case '{':
+		if !json.Valid(line) { // the SDK would overlook what follows the first value
+			return nil
+		}
 		batch = []json.RawMessage{line}
 	case '[':
 		if json.Unmarshal(line, &batch) != nil {
