@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"time"
 )
@@ -121,10 +122,7 @@ type Counts struct{ Servers, Ready, Processes int }
 // Health returns every server, by profile and name.
 func (h *Host) Health() ([]Status, Counts) {
 	h.mu.Lock()
-	keys, all := sortedKeys(h.ledger), map[string]*ledger{}
-	for k, l := range h.ledger {
-		all[k] = l
-	}
+	keys, all := sortedKeys(h.ledger), maps.Clone(h.ledger)
 	h.mu.Unlock()
 	var (
 		out []Status

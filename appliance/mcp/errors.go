@@ -153,7 +153,7 @@ type goneError struct{ text string }
 func (e *goneError) Error() string { return e.text }
 
 // Is makes it errGone.
-func (e *goneError) Is(target error) bool { return target == errGone } //nolint:errorlint // what Is is for
+func (e *goneError) Is(target error) bool { return target == errGone }
 
 // permanent reports whether trying again is pointless until the config changes.
 func permanent(err error) bool {

@@ -274,8 +274,8 @@ func TestHTTPHostile(t *testing.T) {
 				}
 			}
 		},
-		"server error": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "canary", 500) },
-		"circles":      func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", 307) },
+		"server error": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "canary", http.StatusInternalServerError) },
+		"circles":      func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusTemporaryRedirect) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -79,7 +78,7 @@ func readResource(ctx context.Context, c *conn, args json.RawMessage) (Result, e
 	var in struct {
 		URI string `json:"uri"`
 	}
-	if err := arguments(args, &in); err != nil || in.URI == "" {
+	if !arguments(args, &in) || in.URI == "" {
 		return failed(errors.New(`read_resource wants {"uri": "…"}`)), nil
 	}
 	r, err := c.session.ReadResource(ctx, &sdk.ReadResourceParams{URI: in.URI})
@@ -129,7 +128,7 @@ func getPrompt(ctx context.Context, c *conn, args json.RawMessage) (Result, erro
 		Name      string            `json:"name"`
 		Arguments map[string]string `json:"arguments"`
 	}
-	if err := arguments(args, &in); err != nil || in.Name == "" {
+	if !arguments(args, &in) || in.Name == "" {
 		return failed(errors.New(`get_prompt wants {"name": "…", "arguments": {"…": "…"}}`)), nil
 	}
 	r, err := c.session.GetPrompt(ctx, &sdk.GetPromptParams{Name: in.Name, Arguments: in.Arguments})
@@ -147,16 +146,9 @@ func getPrompt(ctx context.Context, c *conn, args json.RawMessage) (Result, erro
 	return out, nil
 }
 
-// arguments reads one JSON object.
-func arguments(args json.RawMessage, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(args))
-	if err := dec.Decode(into); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("more than one value")
-	}
-	return nil
+// arguments reads one JSON object and reports whether it was one of the right shape.
+func arguments(args json.RawMessage, into any) bool {
+	return bytes.HasPrefix(bytes.TrimSpace(args), []byte("{")) && json.Unmarshal(args, into) == nil
 }
 
 // jsonResult is a list as text.

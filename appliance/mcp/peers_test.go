@@ -263,7 +263,8 @@ func conformanceClient() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	h := New(ctx, Config{Processes: process.New(log), Log: log, Version: "test",
+	h := New(ctx, Config{
+		Processes: process.New(log), Log: log, Version: "test",
 		Elicit: func(context.Context, Question) (Answer, error) { return Answer{Action: "accept"}, nil },
 	})
 	s := fake("c")

@@ -102,7 +102,7 @@ func TestWireWriteBlocked(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	lines := json.NewDecoder(r)
-	go w.Write(soon(t), msg("second")) //nolint:errcheck // it is read below
+	go w.Write(soon(t), msg("second")) // it is read below
 	for _, want := range []string{"first", "second"} {
 		var m struct{ Method string }
 		if err := lines.Decode(&m); err != nil || m.Method != want {
