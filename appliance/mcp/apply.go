@@ -150,13 +150,10 @@ func (s *server) status() Status {
 	defer s.mu.Unlock()
 	st := Status{
 		Server: s.cfg.Name, Transport: "stdio", State: s.state, Since: s.since,
-		Tools: len(s.tools), Connects: s.connects, Tries: s.tries,
+		PID: s.pid, Tools: len(s.tools), Connects: s.connects, Tries: s.tries,
 	}
 	if s.cfg.URL != "" {
 		st.Transport = "http"
-	}
-	if s.conn != nil {
-		st.PID = s.conn.link.pid()
 	}
 	if s.err != nil {
 		st.Error = s.err.Error()

@@ -47,10 +47,10 @@ func (s *server) options(changed func()) *sdk.ClientOptions {
 		Capabilities:           &sdk.ClientCapabilities{}, // no roots
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { changed() },
 	}
-	if s.host.cfg.Elicit != nil {
+	if s.host.cfg.Elicit != nil && !s.cfg.NoQuestions {
 		o.ElicitationHandler = s.elicit
 	}
-	if s.host.cfg.Sample != nil {
+	if s.host.cfg.Sample != nil && !s.cfg.NoSampling {
 		o.CreateMessageHandler = s.sample //nolint:staticcheck // deprecated by a protocol that few servers speak yet
 	}
 	return o

@@ -47,6 +47,9 @@ type Server struct {
 	Resources bool // offer list_resources and read_resource if the server has any
 	Prompts   bool // offer list_prompts and get_prompt if the server has any
 
+	NoQuestions bool // it may not ask the user (elicitation.enabled: false)
+	NoSampling  bool // it may not ask the model (sampling.enabled: false)
+
 	Untrusted bool // trust is anything but full
 	Parallel  bool // supports_parallel_tool_calls
 }
@@ -129,8 +132,12 @@ func (p *parser) server(name string) Server {
 		p.take(t)
 	}
 	if e := p.section("elicitation"); e != nil {
-		s.AskTimeout = e.seconds("timeout", DefaultAskTimeout)
+		s.AskTimeout, s.NoQuestions = e.seconds("timeout", DefaultAskTimeout), !e.boolean("enabled", true)
 		p.take(e)
+	}
+	if e := p.section("sampling"); e != nil { // its limits are for whoever samples
+		s.NoSampling = !e.boolean("enabled", true)
+		p.failed, p.problems = p.failed || e.failed, append(p.problems, e.problems...)
 	}
 	p.transport(&s)
 	p.placeholders(s)
@@ -139,7 +146,7 @@ func (p *parser) server(name string) Server {
 }
 
 func (p *parser) transport(s *Server) {
-	p.seen = append(p.seen, "transport", "sampling", "oauth")
+	p.seen = append(p.seen, "transport", "oauth")
 	switch {
 	case s.Command != "" && s.URL != "":
 		p.bad("", "has both command and url; keep the one that is meant")
@@ -197,7 +204,7 @@ func (p *parser) section(key string) *parser {
 	switch v := p.get(key).(type) {
 	case nil:
 	case map[string]any:
-		return &parser{path: p.path + "." + key, fields: v, seen: []string{"enabled"}}
+		return &parser{path: p.path + "." + key, fields: v}
 	default:
 		p.bad(key, "is no mapping")
 	}

@@ -58,7 +58,11 @@ func TestParse(t *testing.T) {
 		"off":            {fields{"command": "c", "enabled": false, "keepalive_interval": false}, &Server{Command: "c", Disabled: true, Resources: true, Prompts: true}, nil},
 		"ping off":       {fields{"url": "http://localhost", "keepalive_interval": 0}, &Server{URL: "http://localhost", Resources: true, Prompts: true}, nil},
 		"ping floor":     {fields{"command": "c", "keepalive_interval": "1"}, &Server{Command: "c", Keepalive: 5 * time.Second, Resources: true, Prompts: true}, nil},
-		"strange trust":  {fields{"command": "c", "trust": "sure"}, &Server{Command: "c", Untrusted: true, Resources: true, Prompts: true}, nil},
+		"no questions": {
+			fields{"command": "c", "elicitation": fields{"enabled": false, "timeout": 5}, "sampling": fields{"enabled": false, "max_rpm": 3}},
+			&Server{Command: "c", AskTimeout: 5 * time.Second, NoQuestions: true, NoSampling: true, Resources: true, Prompts: true}, nil,
+		},
+		"strange trust": {fields{"command": "c", "trust": "sure"}, &Server{Command: "c", Untrusted: true, Resources: true, Prompts: true}, nil},
 		"misspelled": {
 			fields{"command": "c", "arg": []any{"x"}, "tools": fields{"includes": []any{"x"}}},
 			&Server{Command: "c", Resources: true, Prompts: true},
@@ -241,6 +245,16 @@ func TestToolNames(t *testing.T) {
 
 func functionName(s string) bool {
 	return len(s) > 0 && len(s) <= maxName && plain(s) == s
+}
+
+// A server may know how names are made: one that takes the name of another tool's hash.
+func TestToolNamesForged(t *testing.T) {
+	t.Parallel()
+	forged := strings.TrimPrefix(toolNames("s", []string{"a-b", "a_b"})["a-b"], "mcp__s__")
+	got := toolNames("s", []string{"a-b", "a_b", forged})
+	if got[forged] != "mcp__s__"+forged || got["a-b"] == got[forged] || !functionName(got["a-b"]) {
+		t.Errorf("got %v", got)
+	}
 }
 
 // Whatever servers and tools are called, no two tools of a profile share a name, a name

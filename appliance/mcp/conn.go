@@ -67,6 +67,7 @@ func (s *server) attempt(ctx context.Context, protocol string) (*conn, error) {
 		fail(err)
 		return nil, err
 	}
+	s.update(func() { s.pid = c.link.pid() })
 	if err = s.connect(life, c, protocol); err == nil {
 		go func() {
 			err := c.session.Wait()
@@ -147,11 +148,15 @@ func (s *server) hangUp(ctx context.Context, c *conn) error {
 		case <-ctx.Done():
 		}
 	}()
-	return c.link.close(ctx, func() {
+	err := c.link.close(ctx, func() {
 		if c.session != nil {
 			c.session.Close() //nolint:errcheck // the link says what matters
 		}
 	})
+	if err == nil {
+		s.update(func() { s.pid = 0 })
+	}
+	return err
 }
 
 // within returns a context that also ends with the connection.

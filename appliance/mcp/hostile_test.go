@@ -230,3 +230,18 @@ func TestStateless(t *testing.T) {
 		t.Errorf("got %q; %+v", got, w.status("a", "f"))
 	}
 }
+
+// A process counts from its start, not from its first answer.
+func TestHealthCountsProcesses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply("a", fake("f", "hang"))
+	w.until("a", "f", func(s *server) bool { return s.pid != 0 })
+	if _, n := w.host.Health(); n != (Counts{Servers: 1, Processes: 1}) {
+		t.Errorf("got %+v", n)
+	}
+	w.apply("a")
+	if all, n := w.host.Health(); n != (Counts{}) || len(all) > 0 {
+		t.Errorf("got %+v, %+v", all, n)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,9 +42,12 @@ func TestReportB21ReconnectsLeaveNothing(t *testing.T) { //nolint:paralleltest /
 	for range 3 {
 		reconnect()
 	}
-	before := fds(t)
+	before, routines := fds(t), runtime.NumGoroutine()
 	for range 50 {
 		reconnect()
+	}
+	if after := runtime.NumGoroutine(); after > routines+25 { // some wait for the end of a goodbye
+		t.Errorf("%d goroutines, before %d", after, routines)
 	}
 	if after := fds(t); after > before {
 		t.Errorf("%d descriptors, before %d", after, before)
@@ -190,8 +194,12 @@ func TestExitFence(t *testing.T) {
 	if got := marked(t, mark); len(got) > 0 {
 		t.Errorf("left: %v", got)
 	}
-	if _, err := w.try("a", echo); !errors.Is(err, process.ErrFenced) {
-		t.Errorf("got %v", err)
+	if got := w.tools("a"); len(got) > 0 {
+		t.Errorf("tools of a server that is gone for good: %v", got)
+	}
+	c, err := w.host.of("a").find("f").connected(soon(t))
+	if c != nil || !errors.Is(err, process.ErrFenced) {
+		t.Errorf("got %v, %v", c, err)
 	}
 }
 
@@ -249,5 +257,24 @@ func TestHostKilled(t *testing.T) {
 			t.Fatal("the server outlived its host")
 		}
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// A call is not given a connection that is over, however late the rest learns of it.
+func TestConnectionOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.apply("a", fake("f"))
+	w.tools("a")
+	s := w.host.of("a").find("f")
+	for range 10 {
+		c, err := s.connected(soon(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.fail(errGone)
+		if next, err := s.connected(soon(t)); err != nil || next == c {
+			t.Fatalf("got the connection that is over, or %v", err)
+		}
 	}
 }

@@ -191,8 +191,10 @@ func TestPeerQuestions(t *testing.T) {
 	has(t, w.call("a", "mcp__ev__trigger_elicitation_request"), "Ada")
 	has(t, w.call("a", "mcp__ev__trigger_sampling_request", "prompt", "tell me", "maxTokens", 10), "sampled: ", "tell me")
 
-	without := newWorld(t)
+	s.NoQuestions, s.NoSampling = true, true
+	without := newWorld(t, func(c *Config) { c.Elicit, c.Sample = w.host.cfg.Elicit, w.host.cfg.Sample })
 	without.apply("a", s)
+	without.apply("b", everything(t))
 	for _, name := range without.tools("a") {
 		if strings.Contains(name, "elicitation") || strings.Contains(name, "sampling") {
 			t.Errorf("%s is offered by a client that cannot answer", name)

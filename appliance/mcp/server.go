@@ -43,6 +43,7 @@ type server struct {
 	slug     string
 	state    State
 	conn     *conn // in state Ready
+	pid      int   // of the process that there is now, whatever the state; 0 = none
 	listed   listing
 	tools    map[string]tool // by full name
 	changes  chan struct{}   // closed and replaced when one of these changes
