@@ -85,6 +85,9 @@ func sideways() map[[2]string]string {
 		{"appliance/agent", "appliance/model"}:  "the loop speaks the vocabulary of the model",
 		{"images/smoke", "images"}:              "smoke proves what images built",
 		{"appliance/tool", "appliance/files"}:   "the file tools are what files does, with a schema around it",
+		{"images/smoke", "images"}:              "smoke proves what images built",
+		{"appliance/mcp", "appliance/process"}:  "a stdio server is a child like any other: its own session, the exit fence, a whole tree killed",
+		{"appliance/mcp", "appliance/redact"}:   "what servers print to their error output is logged, and their errors are shown",
 	}
 }
 
@@ -208,6 +211,7 @@ func owners() map[string][]string {
 		"github.com/gofrs/flock":                 {"appliance/home"},
 		"github.com/knadh/koanf":                 {"appliance/config"},
 		"mvdan.cc/sh/v3":                         {"appliance/approval"},
+		"github.com/modelcontextprotocol/go-sdk": {"appliance/mcp"},
 		"github.com/google/go-cmp/cmp":           {"internal/testkit"},
 		"github.com/rogpeppe/go-internal":        {},
 		"github.com/stretchr/testify/assert":     {},
