@@ -90,6 +90,8 @@ func (c *Container) Start(ctx context.Context, x Exec) (*Process, error) {
 	p.conn = r.HijackedResponse
 	if x.Stdin != nil {
 		go p.feed()
+	} else {
+		p.conn.CloseWrite()
 	}
 	go p.run(context.WithoutCancel(ctx))
 	return p, nil
@@ -151,7 +153,7 @@ func (p *Process) run(ctx context.Context) {
 	defer close(p.done)
 	defer p.once.Do(func() { close(p.begun) })
 	defer p.conn.Close()
-	s := &sorter{nonce: p.mark, out: writer(p.x.Stdout), err: writer(p.x.Stderr), tty: p.x.TTY, merge: p.x.Merge}
+	s := &sorter{nonce: p.mark, out: lane{w: writer(p.x.Stdout)}, err: lane{w: writer(p.x.Stderr)}, tty: p.x.TTY}
 	s.began = func(pid int, born string) {
 		p.pid, p.born = pid, born
 		p.once.Do(func() { close(p.begun) })

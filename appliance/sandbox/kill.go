@@ -71,7 +71,7 @@ done
 scan
 for p in $set; do
   u=?
-  { while read -r k v _; do [ "$k" = Uid: ] && u=$v; done; } 2>/dev/null <"/proc/$p/status" || continue
+  { while read -r k v _; do [ "$k" = Uid: ] && u=$v; done; :; } 2>/dev/null <"/proc/$p/status" || continue
   printf '%s %s\n' "$p" "$u"
 done
 exit 0`

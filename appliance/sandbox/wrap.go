@@ -12,12 +12,14 @@ import (
 	"strings"
 )
 
-// The shell around a command. It leads the session that the engine makes for an exec. Its
-// record goes to stderr, or to a terminal, in front of everything else:
+// The shell around a command. It leads the session that the engine makes for an exec. It
+// writes records among the output:
 //
-//	NONCE:b:PID:TICKS;   it has begun; the numbers are its process id and its start time
-//	NONCE:d;             the directory is not there; nothing else follows
-//	NONCE:e:CODE;        the command has ended
+//	NONCE:b:PID:TICKS;   on stderr, or the terminal, in front of everything else: it has
+//	                     begun; the numbers are its process id and its start time
+//	NONCE:d;             on stderr: the directory is not there; nothing else follows
+//	NONCE:e:CODE;        on stdout and on stderr: the command has ended, and all that it
+//	                     wrote to this stream has come before
 //
 // With a terminal it becomes the command, so that no other process answers the keyboard. A
 // signal to the session must not end the shell before the command: its traps do nothing,
@@ -34,11 +36,13 @@ cd -- "$d" 2>/dev/null || { printf '%s:d;' "$n" >&2; exit 126; }
 	wrapPipe = `trap : HUP INT QUIT TERM
 "$@"
 c=$?
+printf '%s:e:%s;' "$n" "$c"
 printf '%s:e:%s;' "$n" "$c" >&2
 exit "$c"`
 	wrapMerged = `trap : HUP INT QUIT TERM
 "$@" 2>&1
 c=$?
+printf '%s:e:%s;' "$n" "$c"
 printf '%s:e:%s;' "$n" "$c" >&2
 exit "$c"`
 )
@@ -55,29 +59,30 @@ func wrap(x Exec, nonce string) []string {
 	return append([]string{"/bin/sh", "-c", script, "sh", nonce, x.Dir}, x.Argv...)
 }
 
+// lane is one of the streams of a command.
+type lane struct {
+	w     io.Writer
+	first []byte // what came before the shell began: the engine's words, or the command's own
+	hold  []byte // the tail that may be the beginning of a record
+	ended bool   // nothing of the command is to come
+}
+
 // sorter takes the engine's stream apart: the frames of stdout and stderr, and the records of
 // the shell among them.
 type sorter struct {
-	nonce      string
-	out, err   io.Writer
-	tty, merge bool
-	began      func(pid int, born string)
-	ended      func()
+	nonce    string
+	out, err lane
+	tty      bool
+	began    func(pid int, born string)
+	ended    func() // the command has ended; others may still write
 
-	begun, exited bool
-	code          int
-	output        error // the first failure of a writer
-	noDir         bool
-
-	first bytes.Buffer // what came before the shell began: the engine's words
-	hold  []byte       // the tail of stderr that may be the beginning of a record
+	begun, exited, noDir bool
+	code                 int
+	output               error // the first failure of a writer
 }
 
-// most is how much of the engine's words is kept.
-const mostWords = 4096
-
-// early returns the engine's words.
-func (s *sorter) early() string { return strings.TrimSpace(s.first.String()) }
+// early returns the engine's words about a command that never began.
+func (s *sorter) early() string { return strings.TrimSpace(string(s.out.first) + string(s.err.first)) }
 
 // copy reads the stream to its end. The error is the reader's, nil at its end.
 func (s *sorter) copy(r io.Reader) error {
@@ -86,7 +91,7 @@ func (s *sorter) copy(r io.Reader) error {
 	if s.tty {
 		for {
 			n, err := r.Read(buf)
-			s.records(buf[:n], s.out)
+			s.take(&s.out, buf[:n])
 			if err != nil {
 				return end(err)
 			}
@@ -97,17 +102,18 @@ func (s *sorter) copy(r io.Reader) error {
 		if _, err := io.ReadFull(r, head[:]); err != nil {
 			return end(err)
 		}
-		if head[0] > 2 {
+		l := &s.out
+		switch head[0] {
+		case 0, 1:
+		case 2:
+			l = &s.err
+		default:
 			return fmt.Errorf("the engine sent a frame of kind %d", head[0])
 		}
 		for left := int64(binary.BigEndian.Uint32(head[4:])); left > 0; {
 			n, err := r.Read(buf[:min(left, int64(len(buf)))])
 			left -= int64(n)
-			if head[0] == 2 {
-				s.records(buf[:n], s.err)
-			} else {
-				s.plain(buf[:n], s.out)
-			}
+			s.take(l, buf[:n])
 			if err != nil && left > 0 {
 				return end(err)
 			}
@@ -122,62 +128,43 @@ func end(err error) error {
 	return err
 }
 
-// plain delivers output in which no records are. Before the shell began it is the engine's:
-// stdout and stderr are two pipes, but the command begins only after the record is written,
-// so what of the command overtakes it is kept and delivered when it arrives.
-func (s *sorter) plain(b []byte, w io.Writer) {
-	if !s.begun {
-		s.first.Write(b)
-		return
-	}
-	s.write(w, b)
-}
-
-func (s *sorter) write(w io.Writer, b []byte) {
-	if len(b) == 0 || s.output != nil {
-		return
-	}
-	_, s.output = w.Write(b)
-}
-
-// records delivers output and takes the records out. What could be the beginning of one is
-// held until more has come.
-func (s *sorter) records(b []byte, w io.Writer) {
-	b = append(s.hold, b...)
-	s.hold = nil
-	for {
+// take delivers output and takes the records out. What could be the beginning of one is held
+// until more has come.
+func (s *sorter) take(l *lane, b []byte) {
+	for !l.ended && !(s.tty && s.begun) {
+		if len(l.hold) > 0 {
+			b = append(l.hold, b...)
+			l.hold = nil
+		}
 		i := bytes.Index(b, []byte(s.nonce+":"))
 		if i < 0 {
-			break
-		}
-		stop := bytes.IndexByte(b[i:], ';')
-		if stop < 0 {
-			s.pass(b[:i], w)
-			s.hold = append([]byte(nil), b[i:]...)
+			i = len(b) - partial(b, s.nonce+":")
+			l.hold = bytes.Clone(b[i:])
+			s.pass(l, b[:i])
 			return
 		}
-		s.pass(b[:i], w)
-		s.record(string(b[i+len(s.nonce)+1 : i+stop]))
-		b = b[i+stop+1:]
-		if s.tty && s.begun {
-			break // the shell is gone; what follows is the command's alone
+		s.pass(l, b[:i])
+		stop := bytes.IndexByte(b[i:], ';')
+		if stop < 0 {
+			l.hold = bytes.Clone(b[i:])
+			return
 		}
+		s.record(l, string(b[i+len(s.nonce)+1:i+stop]))
+		b = b[i+stop+1:]
 	}
-	if s.exited || s.tty && s.begun {
-		s.pass(b, w)
-		return
-	}
-	keep := partial(b, s.nonce+":")
-	s.pass(b[:len(b)-keep], w)
-	s.hold = append([]byte(nil), b[len(b)-keep:]...)
+	s.pass(l, b)
 }
 
-func (s *sorter) pass(b []byte, w io.Writer) {
+// pass delivers output. Two streams do not keep each other's order, so what comes on stdout
+// before the shell has begun may be the command's; it is kept until that is known.
+func (s *sorter) pass(l *lane, b []byte) {
 	if !s.begun {
-		s.first.Write(b)
+		l.first = append(l.first, b...)
 		return
 	}
-	s.write(w, b)
+	if len(b) > 0 && s.output == nil {
+		_, s.output = l.w.Write(b)
+	}
 }
 
 // partial returns how many bytes at the end of b are a beginning of the text.
@@ -191,32 +178,39 @@ func partial(b []byte, text string) int {
 }
 
 // record takes one record in.
-func (s *sorter) record(r string) {
+func (s *sorter) record(l *lane, r string) {
 	parts := strings.Split(r, ":")
 	switch {
 	case parts[0] == "b" && len(parts) == 3 && !s.begun:
 		pid, _ := strconv.Atoi(parts[1]) //nolint:errcheck // the shell's own number
 		s.begun = true
 		s.began(pid, parts[2])
-		early := s.first.Bytes()
-		s.write(s.out, early) // the command's output that came faster than the record
-		s.first = bytes.Buffer{}
+		for _, l := range []*lane{&s.out, &s.err} {
+			s.pass(l, l.first)
+			l.first = nil
+		}
 	case parts[0] == "d" && s.begun:
-		s.noDir = true
-		s.exit(126)
-	case parts[0] == "e" && len(parts) == 2 && s.begun && !s.exited:
+		s.noDir, s.out.ended = true, true
+		s.finish(l, 126)
+	case parts[0] == "e" && len(parts) == 2:
 		code, _ := strconv.Atoi(parts[1]) //nolint:errcheck // the shell's own number
-		s.exit(code)
+		s.finish(l, code)
 	}
 }
 
-func (s *sorter) exit(code int) {
-	s.exited, s.code = true, code
-	s.ended()
+// finish notes that a stream has all of the command's output.
+func (s *sorter) finish(l *lane, code int) {
+	l.ended, s.code = true, code
+	if s.begun && s.out.ended && s.err.ended {
+		s.exited = true
+		s.ended()
+	}
 }
 
 // flush delivers what was held in vain.
 func (s *sorter) flush() {
-	s.pass(s.hold, s.err)
-	s.hold = nil
+	for _, l := range []*lane{&s.out, &s.err} {
+		s.pass(l, l.hold)
+		l.hold = nil
+	}
 }
