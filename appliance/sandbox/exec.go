@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -52,6 +54,8 @@ type Process struct {
 	once  sync.Once
 	pid   int    // in the container; 0 = it never began
 	born  string // when, in ticks since boot
+
+	killing atomic.Bool // by Kill
 
 	done chan struct{}
 	code int
@@ -167,7 +171,7 @@ func (p *Process) run(ctx context.Context) {
 		p.err = fmt.Errorf("cannot deliver the output of a command: %w", s.output)
 		p.code = s.code
 	case s.noDir:
-		p.code, p.err = s.code, &EngineError{Kind: ErrNoDir, Op: "run a command in the sandbox " + p.c.name, Msg: p.x.Dir + " is not there"}
+		p.code, p.err = s.code, &EngineError{Kind: ErrNoDir, Op: "run a command in the sandbox " + p.c.name, Msg: p.x.Dir + " is not there, or may not be entered"}
 	case s.exited:
 		p.code = s.code
 	default:
@@ -184,6 +188,10 @@ func writer(w io.Writer) io.Writer {
 
 // How long the engine may take to notice that a command has ended whose stream it closed.
 const verdictTime = 2 * time.Second
+
+// How long a container may be called running after a signal of unknown origin has ended a
+// command in it.
+const endingTime = time.Second
 
 // verdict asks the engine about a command that did not tell its end: it was killed, it never
 // began, it has a terminal, or the connection was cut.
@@ -213,13 +221,27 @@ func (p *Process) verdict(ctx context.Context, s *sorter, cause error) (int, err
 // ended judges a command that began and told no end. With a terminal that is the rule; else
 // a signal has ended its shell, or the shell found no process to run the command in.
 func (p *Process) ended(ctx context.Context, op string, code int) (int, error) {
-	if p.x.TTY || code > 128 && code < 128+65 {
-		if c, err := p.c.e.inspect(ctx, p.c.id); errdefs.IsNotFound(err) || err == nil && !c.running() {
-			return code, &EngineError{Kind: ErrGone, Op: op, Msg: "the container ended meanwhile"}
-		}
+	switch {
+	case code == 128+9 && !p.killing.Load() && p.c.ending(ctx):
+		return code, &EngineError{Kind: ErrGone, Op: op, Msg: "the container ended meanwhile"}
+	case p.x.TTY || code > 128 && code < 128+65:
 		return code, nil
 	}
-	return 0, &EngineError{Kind: ErrPidsExhausted, Op: op, Msg: "its shell could start no process", Fix: "kill something in the sandbox, or raise --pids-limit in terminal.docker_extra_args"}
+	return 0, &EngineError{Kind: ErrPidsExhausted, Op: op, Msg: "its shell could start no process", Fix: fixPids}
+}
+
+// ending reports whether the container ends now. Its commands end first, so the engine may
+// still call it running.
+func (c *Container) ending(ctx context.Context) bool {
+	for until := time.Now().Add(endingTime); ; time.Sleep(20 * time.Millisecond) {
+		s, err := c.e.inspect(ctx, c.id)
+		if errdefs.IsNotFound(err) || err == nil && !s.running() {
+			return true
+		}
+		if err != nil || time.Now().After(until) {
+			return false
+		}
+	}
 }
 
 // refused explains a command that the engine could not begin, by the engine's own words.
@@ -227,19 +249,35 @@ func (c *Container) refused(ctx context.Context, op string, code int, words stri
 	if s, err := c.e.inspect(ctx, c.id); errdefs.IsNotFound(err) || err == nil && !s.running() {
 		return &EngineError{Kind: ErrGone, Op: op, Msg: words}
 	}
-	low := strings.ToLower(words)
-	has := func(parts ...string) bool {
-		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(low, part) })
-	}
 	switch {
-	case has("procready not received", "resource temporarily unavailable", "eagain", "cannot fork", "process_linux.go", "can't get final child's pid", "unable to start unit", "pids limit"):
-		return &EngineError{Kind: ErrPidsExhausted, Op: op, Msg: words, Fix: "kill something in the sandbox, or raise --pids-limit in terminal.docker_extra_args"}
-	case has("executable file not found", `"/bin/sh"`, "no such file or directory"):
+	case strings.Contains(words, `"/bin/sh"`):
 		return &EngineError{Kind: ErrNoShell, Op: op, Msg: words, Fix: "use an image with /bin/sh"}
+	case c.full(ctx):
+		return &EngineError{Kind: ErrPidsExhausted, Op: op, Msg: words, Fix: fixPids}
 	case words == "":
 		words = fmt.Sprintf("it ended with code %d before it began", code)
 	}
 	return &EngineError{Kind: ErrEngine, Op: op, Msg: words}
+}
+
+const fixPids = "kill something in the sandbox, or raise --pids-limit in terminal.docker_extra_args"
+
+// execNeeds is how many processes and threads an engine may need to begin a command.
+const execNeeds = 16
+
+// full reports whether the container has so many processes that the engine could begin no
+// other. What the engine says then differs from case to case, so it is counted.
+func (c *Container) full(ctx context.Context) bool {
+	r, err := c.e.api.ContainerStats(ctx, c.id, client.ContainerStatsOptions{})
+	if err != nil {
+		return false
+	}
+	defer r.Body.Close() //nolint:errcheck // opened for reading
+	var s struct {
+		Pids struct{ Current, Limit uint64 } `json:"pids_stats"`
+	}
+	err = json.NewDecoder(r.Body).Decode(&s)
+	return err == nil && s.Pids.Limit > 0 && s.Pids.Current+execNeeds >= s.Pids.Limit
 }
 
 // lost makes an error of what the engine answered about this container. Whether it is gone

@@ -111,6 +111,7 @@ func (p *Process) Kill(ctx context.Context) error {
 	case <-time.After(process.Grace):
 		// Neither begun nor refused: the mark finds it all the same.
 	}
+	p.killing.Store(true)
 	t := target{user: p.x.User, mark: p.mark, born: "0"}
 	select {
 	case <-p.begun:

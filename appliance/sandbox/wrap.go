@@ -32,7 +32,10 @@ f ${s##*) } >&2
 case $d in -) d=./-;; esac
 cd -- "$d" 2>/dev/null || { printf '%s:d;' "$n" >&2; exit 126; }
 `
-	wrapTTY  = `exec "$@"`
+	// Engines before Docker 23 do not set the size that a terminal begins with.
+	wrapTTY = `h=$1 w=$2; shift 2
+[ "$h" = 0 ] || stty rows "$h" cols "$w" 2>/dev/null
+exec "$@"`
 	wrapPipe = `trap : HUP INT QUIT TERM
 "$@"
 c=$?
@@ -49,14 +52,15 @@ exit "$c"`
 
 // wrap returns the arguments of the shell around a command.
 func wrap(x Exec, nonce string) []string {
-	script := wrapHead + wrapPipe
+	out := []string{"/bin/sh", "-c", wrapHead + wrapPipe, "sh", nonce, x.Dir}
 	switch {
 	case x.TTY:
-		script = wrapHead + wrapTTY
+		out[2] = wrapHead + wrapTTY
+		out = append(out, strconv.FormatUint(uint64(x.Height), 10), strconv.FormatUint(uint64(x.Width), 10))
 	case x.Merge:
-		script = wrapHead + wrapMerged
+		out[2] = wrapHead + wrapMerged
 	}
-	return append([]string{"/bin/sh", "-c", script, "sh", nonce, x.Dir}, x.Argv...)
+	return append(out, x.Argv...)
 }
 
 // lane is one of the streams of a command.
