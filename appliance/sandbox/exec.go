@@ -189,8 +189,7 @@ func writer(w io.Writer) io.Writer {
 // How long the engine may take to notice that a command has ended whose stream it closed.
 const verdictTime = 2 * time.Second
 
-// How long a container may be called running after a signal of unknown origin has ended a
-// command in it.
+// How long a container may be called running while its commands are ended or refused.
 const endingTime = time.Second
 
 // verdict asks the engine about a command that did not tell its end: it was killed, it never
@@ -246,14 +245,13 @@ func (c *Container) ending(ctx context.Context) bool {
 
 // refused explains a command that the engine could not begin, by the engine's own words.
 func (c *Container) refused(ctx context.Context, op string, code int, words string) error {
-	if s, err := c.e.inspect(ctx, c.id); errdefs.IsNotFound(err) || err == nil && !s.running() {
-		return &EngineError{Kind: ErrGone, Op: op, Msg: words}
-	}
 	switch {
 	case strings.Contains(words, `"/bin/sh"`):
 		return &EngineError{Kind: ErrNoShell, Op: op, Msg: words, Fix: "use an image with /bin/sh"}
 	case c.full(ctx):
 		return &EngineError{Kind: ErrPidsExhausted, Op: op, Msg: words, Fix: fixPids}
+	case c.ending(ctx):
+		return &EngineError{Kind: ErrGone, Op: op, Msg: words}
 	case words == "":
 		words = fmt.Sprintf("it ended with code %d before it began", code)
 	}
