@@ -39,6 +39,8 @@ type Exec struct {
 	// TTY gives the command a terminal; all output goes to Stdout. 0 = the engine's size.
 	TTY           bool
 	Height, Width uint
+
+	inline bool // Argv[0] is a script of ours, for the shell around a command itself
 }
 
 // Process is a command that was started. It is safe for concurrent use. It runs on when the
