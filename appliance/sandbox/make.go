@@ -41,9 +41,6 @@ func (e *Engine) create(ctx context.Context, s Spec, name string, st State) (*Co
 		return nil, st, err
 	}
 	c := &Container{e: e, id: id, name: name, image: s.Image, workdir: l.workdir, spec: s}
-	if m.config.WorkingDir != "" {
-		c.workdir = m.config.WorkingDir
-	}
 	if err := c.prove(ctx); err != nil {
 		return nil, st, errors.Join(err, e.remove(ctx, id, true))
 	}
