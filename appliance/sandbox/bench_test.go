@@ -15,7 +15,7 @@ import (
 // BenchmarkExec measures a command through the Engine API beside the docker command, in
 // turns, so that both see the same machine; it reports the medians and their ratio.
 func BenchmarkExec(b *testing.B) {
-	docker, err := exec.LookPath("docker")
+	docker, err := exec.LookPath("/usr/bin/docker") // the distribution's, of the engine's own version
 	testkit.Need(b, "docker-cli", err == nil, "the docker command is not here")
 	host := testkit.Docker(b)
 	c := ensure(b, dial(b, Options{}), wanted(b))

@@ -61,7 +61,7 @@ func TestWorkspaceOwnedByVolume(t *testing.T) {
 		{"the usual place", "/p", "", nil, []string{"/p:/workspace"}, "/workspace"},
 		{"the user says where", "/p", "/srv", nil, []string{"/p:/workspace"}, "/srv"},
 		{"the place is taken", "/p", "", []string{"/x:/workspace"}, []string{"/p:/workspace-2", "/x:/workspace"}, "/workspace-2"},
-		{"both places are taken", "/p", "", []string{"/x:/workspace", "y:/workspace-2"}, []string{"/p:/workspace-3", "/x:/workspace", "y:/workspace-2"}, "/workspace-3"},
+		{"both places are taken", "/p", "", []string{"/x:/workspace", "yy:/workspace-2"}, []string{"/p:/workspace-3", "/x:/workspace", "yy:/workspace-2"}, "/workspace-3"},
 		{"a volume has it already", "/p", "", []string{"/p:/workspace:rw"}, []string{"/p:/workspace:rw"}, "/workspace"},
 		{"a volume has it elsewhere", "/p/", "", []string{"/p:/mnt"}, []string{"/p:/mnt"}, "/mnt"},
 		{"a volume has its parent", "/a/p", "", []string{"/x:/workspace", "/a:/mnt"}, []string{"/x:/workspace", "/a:/mnt"}, "/mnt/p"},
