@@ -300,7 +300,7 @@ func generalOptions() map[string]option {
 			m.config.Labels[name] = val
 			return nil
 		}),
-		"--init":          flag(func(m made) { m.host.Init = ptr(true) }),
+		"--init":          flag(func(m made) { m.host.Init = new(true) }),
 		"--oom-score-adj": value(func(m made, v string) (err error) { m.host.OomScoreAdj, err = strconv.Atoi(v); return err }),
 		"--log-driver":    text(func(m made) *string { return &m.host.LogConfig.Type }),
 		"--log-opt":       value(func(m made, v string) error { return setPair(&m.host.LogConfig.Config, v) }),
@@ -320,5 +320,3 @@ func setPair(m *map[string]string, v string) error {
 	(*m)[name] = val
 	return nil
 }
-
-func ptr[T any](v T) *T { return &v }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -124,7 +125,7 @@ func legacy(t *testing.T, e *Engine, s Spec, binds ...string) string {
 	host := testkit.Docker(t)
 	t.Cleanup(func() { sweepLabel(t, host, "hermes-test="+s.homeLabel()) })
 	r, err := e.api.ContainerCreate(t.Context(), client.ContainerCreateOptions{
-		Config: &container.Config{Image: testkit.DockerImage, Cmd: []string{"sleep", "infinity"}, Labels: labels}, HostConfig: &container.HostConfig{Binds: binds, Init: ptr(true)},
+		Config: &container.Config{Image: testkit.DockerImage, Cmd: []string{"sleep", "infinity"}, Labels: labels}, HostConfig: &container.HostConfig{Binds: binds, Init: new(true)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -330,7 +331,7 @@ func TestStoppedAndPaused(t *testing.T) {
 		t.Errorf("paused: got %+v", st)
 	}
 	run(t, c, "touch /usr/there")
-	if _, err := e.api.ContainerStop(t.Context(), c.id, client.ContainerStopOptions{Timeout: ptr(0)}); err != nil {
+	if _, err := e.api.ContainerStop(t.Context(), c.id, client.ContainerStopOptions{Timeout: new(0)}); err != nil {
 		t.Fatal(err)
 	}
 	again, st := ensureState(t, e, s)
@@ -354,7 +355,7 @@ func TestReport6509RemovalUnderWay(t *testing.T) {
 		left--
 		return fail(w, 409, "removal of container "+c.ID()+" is already in progress")
 	})
-	if err := e.remove(t.Context(), c.id, true); err != nil || left != 0 {
+	if err := e.remove(t.Context(), c.id); err != nil || left != 0 {
 		t.Errorf("got %v, %d refusals to go", err, left)
 	}
 	if n := count(t, e, s); n != 0 {
@@ -486,7 +487,7 @@ func TestHelperProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = os.Stdout.WriteString(c.ID() + "\n") //nolint:errcheck // the caller looks
+	_, _ = os.Stdout.WriteString(c.ID() + "\n")
 }
 
 // TestReplaceRace: two processes replace the same container; one is left, of the new image.
@@ -524,7 +525,7 @@ func TestStrangersName(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := e.remove(t.Context(), r.ID, true); err != nil {
+		if err := e.remove(t.Context(), r.ID); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -547,7 +548,7 @@ func TestReap(t *testing.T) {
 	if _, err := e.api.ContainerCreate(t.Context(), client.ContainerCreateOptions{Config: m.config, HostConfig: m.host, Name: never.name()}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.api.ContainerStop(t.Context(), c.id, client.ContainerStopOptions{Timeout: ptr(0)}); err != nil {
+	if _, err := e.api.ContainerStop(t.Context(), c.id, client.ContainerStopOptions{Timeout: new(0)}); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -639,4 +640,48 @@ func TestRunAsUser(t *testing.T) {
 	s := wanted(t)
 	s.User = "1234:1234"
 	run(t, ensure(t, e, s), `test "$(id -u)" = 1234 && cd && test "$PWD" = /root && touch /root/a /workspace/a /tmp/a`)
+}
+
+// TestInterruptedReplacement: a process died between making the new container and removing
+// the old one. The next call finishes the work, or goes back where the new one is no good.
+func TestInterruptedReplacement(t *testing.T) {
+	t.Parallel()
+	e := dial(t, Options{})
+	e.patience = 200 * time.Millisecond
+	broken := commit(t, e, "true", &container.Config{Entrypoint: []string{"false"}})
+	for name, start := range map[string]bool{"before the start": false, "after the start": true} {
+		for _, works := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, works %v", name, works), func(t *testing.T) {
+				t.Parallel()
+				s := wanted(t)
+				old := ensure(t, e, s)
+				s.Pinned, s.Image = true, broken
+				if works {
+					s.Image = tag(t, e, "new")
+				}
+				m, err := build(s, layout{workdir: "/root"}, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, err := e.api.ContainerCreate(t.Context(), client.ContainerCreateOptions{Config: m.config, HostConfig: m.host, Name: s.name() + nextSuffix})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if start {
+					if _, err := e.api.ContainerStart(t.Context(), r.ID, client.ContainerStartOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				c, st := ensureState(t, e, s)
+				want := old.ID()
+				if works {
+					want = r.ID
+				}
+				if c.ID() != want || st.Kept == works || count(t, e, s) != 1 || inspectRaw(t, c).Name != "/"+s.name() {
+					t.Errorf("got %s with %+v, %d containers; want %s", c.ID(), st, count(t, e, s), want)
+				}
+				run(t, c, "true")
+			})
+		}
+	}
 }

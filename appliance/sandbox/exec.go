@@ -96,8 +96,6 @@ func (c *Container) Start(ctx context.Context, x Exec) (*Process, error) {
 	p.conn = r.HijackedResponse
 	if x.Stdin != nil {
 		go p.feed()
-	} else {
-		p.conn.CloseWrite()
 	}
 	go p.run(context.WithoutCancel(ctx))
 	return p, nil

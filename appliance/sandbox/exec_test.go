@@ -69,7 +69,7 @@ func TestExecBytes(t *testing.T) {
 	t.Parallel()
 	c := ensure(t, dial(t, Options{}), wanted(t))
 	in := make([]byte, 1_024_000)
-	_, _ = rand.Read(in) //nolint:errcheck // never fails
+	_, _ = rand.Read(in)
 	for _, to := range []string{"cat", "cat >&2", "tee /dev/stderr"} {
 		var out, errs bytes.Buffer
 		code, err := c.Exec(t.Context(), Exec{Argv: []string{"sh", "-c", to}, Stdin: bytes.NewReader(in), Stdout: &out, Stderr: &errs})
@@ -134,7 +134,7 @@ func TestExecTerminal(t *testing.T) {
 	if err := p.Resize(t.Context(), 44, 88); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = io.WriteString(w, "line\n") //nolint:errcheck // a pipe of the test's
+	_, _ = io.WriteString(w, "line\n")
 	code, err := p.Wait()
 	if code != 9 || err != nil || !strings.Contains(out.String(), "44 88") || !strings.Contains(out.String(), "got line") {
 		t.Errorf("got %d, %v, %q", code, err, out.String())
@@ -142,7 +142,7 @@ func TestExecTerminal(t *testing.T) {
 	if strings.Contains(out.String(), p.Mark()) {
 		t.Errorf("a record is in the output: %q", out.String())
 	}
-	_ = w.Close() //nolint:errcheck // a pipe of the test's
+	_ = w.Close()
 }
 
 // TestReport96268SecretsNotInArguments: values of the environment are no arguments, inside
@@ -359,7 +359,7 @@ func TestReport36266Gone(t *testing.T) {
 	t.Parallel()
 	e, s := dial(t, Options{}), wanted(t)
 	c := ensure(t, e, s)
-	if _, err := e.api.ContainerStop(t.Context(), c.id, client.ContainerStopOptions{Timeout: ptr(0)}); err != nil {
+	if _, err := e.api.ContainerStop(t.Context(), c.id, client.ContainerStopOptions{Timeout: new(0)}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Exec(t.Context(), Exec{Argv: []string{"true"}}); !errors.Is(err, ErrGone) {
@@ -369,7 +369,7 @@ func TestReport36266Gone(t *testing.T) {
 	if st.Outcome != Started || again.ID() != c.ID() {
 		t.Errorf("stopped: got %+v", st)
 	}
-	if err := e.remove(t.Context(), c.id, true); err != nil {
+	if err := e.remove(t.Context(), c.id); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := again.Exec(t.Context(), Exec{Argv: []string{"true"}}); !errors.Is(err, ErrGone) {
@@ -388,9 +388,9 @@ func TestGoneMidway(t *testing.T) {
 	t.Parallel()
 	e := dial(t, Options{})
 	for name, end := range map[string]func(c *Container) error{
-		"removed": func(c *Container) error { return e.remove(t.Context(), c.id, true) },
+		"removed": func(c *Container) error { return e.remove(t.Context(), c.id) },
 		"stopped": func(c *Container) error {
-			_, err := e.api.ContainerStop(t.Context(), c.id, client.ContainerStopOptions{Timeout: ptr(0)})
+			_, err := e.api.ContainerStop(t.Context(), c.id, client.ContainerStopOptions{Timeout: new(0)})
 			return err
 		},
 	} {

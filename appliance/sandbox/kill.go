@@ -188,7 +188,7 @@ func (c *Container) restart(ctx context.Context) error {
 	op := "restart the sandbox " + c.name
 	ctx, cancel := context.WithTimeout(ctx, CreateTimeout)
 	defer cancel()
-	if _, err := c.e.api.ContainerRestart(ctx, c.id, client.ContainerRestartOptions{Timeout: ptr(0)}); err != nil {
+	if _, err := c.e.api.ContainerRestart(ctx, c.id, client.ContainerRestartOptions{Timeout: new(0)}); err != nil {
 		return gone(c.lost(ctx, op, err))
 	}
 	return nil

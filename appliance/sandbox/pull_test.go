@@ -111,7 +111,7 @@ func TestCutPull(t *testing.T) {
 		if !strings.HasSuffix(r.URL.Path, "/images/create") {
 			return false
 		}
-		_, _ = io.WriteString(w, `{"status":"Pulling from never","id":"was"}`+"\n") //nolint:errcheck // a fault
+		_, _ = io.WriteString(w, `{"status":"Pulling from never","id":"was"}`+"\n")
 		return true
 	})
 	if _, _, err := e.Ensure(t.Context(), s); !errors.Is(err, ErrNoImage) {

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -226,14 +227,14 @@ func TestDiscover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(rundir) }) //nolint:errcheck // a temporary directory
+	t.Cleanup(func() { _ = os.RemoveAll(rundir) })
 	sock := filepath.Join(rundir, "podman", "podman.sock")
 	testkit.WriteTree(t, rundir, map[string]string{"podman/": ""})
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", sock)
 	if err != nil {
 		t.Skip(err) // no sockets on this system
 	}
-	defer l.Close() //nolint:errcheck // the test's
+	defer l.Close()
 	_, dockerErr := os.Stat("/var/run/docker.sock")
 	for name, tt := range map[string]struct {
 		env  map[string]string
@@ -296,12 +297,8 @@ func TestFromSettings(t *testing.T) {
 	p := Place{Home: "/h", Key: "/real/h", Profile: "work", Task: "a:b", Pinned: true, User: "1:2"}
 	with := func(kv settings) settings {
 		out := settings{}
-		for k, v := range base {
-			out[k] = v
-		}
-		for k, v := range kv {
-			out[k] = v
-		}
+		maps.Copy(out, base)
+		maps.Copy(out, kv)
 		return out
 	}
 	s, err := FromSettings(base, p)
@@ -345,7 +342,7 @@ func frames(kind byte, data []byte, r *rand.Rand) [][]byte {
 		n := 1 + r.IntN(min(len(data), 40))
 		f := make([]byte, 8, 8+n)
 		f[0] = kind
-		binary.BigEndian.PutUint32(f[4:], uint32(n)) //nolint:gosec // small
+		binary.BigEndian.PutUint32(f[4:], uint32(n))
 		out = append(out, append(f, data[:n]...))
 		data = data[n:]
 	}
@@ -371,7 +368,7 @@ func (t *trickle) Read(p []byte) (int, error) {
 func sorted(t *testing.T, seed uint64, out, errs []byte) {
 	t.Helper()
 	const nonce = "0123456789abcdef0123456789abcdef"
-	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // cuts
+	r := rand.New(rand.NewPCG(seed, 1))
 	lanes := [][][]byte{
 		frames(1, append(bytes.Clone(out), nonce+":e:7;late"...), r),
 		frames(2, append(append([]byte(nonce+":b:12:345;"), errs...), nonce+":e:7;"...), r),

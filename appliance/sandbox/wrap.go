@@ -136,7 +136,7 @@ func end(err error) error {
 // take delivers output and takes the records out. What could be the beginning of one is held
 // until more has come.
 func (s *sorter) take(l *lane, b []byte) {
-	for !l.ended && !(s.tty && s.begun) {
+	for !l.ended && (!s.tty || !s.begun) {
 		if len(l.hold) > 0 {
 			b = append(l.hold, b...)
 			l.hold = nil

@@ -163,9 +163,9 @@ func TestAskSwitch(t *testing.T) {
 		}
 	}
 	r, w := io.Pipe()
-	defer w.Close() //nolint:errcheck // the test's
+	defer w.Close() // the test's
 	go func() {
-		_, _ = io.WriteString(w, "") //nolint:errcheck // nothing is typed
+		_, _ = io.WriteString(w, "") // nothing is typed
 		cancel()
 	}()
 	ask(ended, r)
