@@ -70,7 +70,7 @@ func layer(rel string) (int, bool) {
 		return 2, true
 	case rel == "internal/exitcode", rel == "internal/buildinfo", rel == "internal/atomicfile":
 		return 0, true
-	case rel == "internal/testkit", rel == "internal/repotest":
+	case rel == "internal/testkit", rel == "internal/repotest", rel == "internal/terminaltest":
 		return -1, true // tests only; nothing imports them
 	}
 	return 0, false
@@ -79,7 +79,10 @@ func layer(rel string) (int, bool) {
 // sideways are the imports allowed inside layer 2, each with its reason.
 func sideways() map[[2]string]string {
 	return map[[2]string]string{
-		{"images/smoke", "images"}: "smoke proves what images built",
+		{"images/smoke", "images"}:                         "smoke proves what images built",
+		{"appliance/terminal", "appliance/process"}:        "a command is a process with a deadline, and its kill is process's",
+		{"appliance/terminal/local", "appliance/process"}:  "the local backend starts children",
+		{"appliance/terminal/local", "appliance/terminal"}: "a backend fills in what terminal leaves open",
 	}
 }
 
@@ -177,7 +180,8 @@ func owners() map[string][]string {
 		"github.com/aymanbagabas/go-udiff":   {"migrate"},
 		"github.com/gofrs/flock":             {"appliance/home"},
 		"github.com/knadh/koanf":             {"appliance/config"},
-		"mvdan.cc/sh/v3":                     {"appliance/approval"},
+		"mvdan.cc/sh/v3":                     {"appliance/approval", "appliance/terminal"},
+		"github.com/creack/pty":              {"appliance/terminal/local"},
 		"github.com/google/go-cmp/cmp":       {"internal/testkit"},
 		"github.com/rogpeppe/go-internal":    {},
 		"github.com/stretchr/testify/assert": {},
