@@ -132,8 +132,9 @@ func (f *filter) pass(n int) {
 	f.held = append(f.held[:0], f.held[n:]...)
 }
 
-// finish passes on the rest. It returns the directory that was reported, if one was.
-func (f *filter) finish() (dir string, ok bool) {
+// finish passes on the rest. It returns the directory that was reported, if one was. A report
+// that a kill has cut off is dropped.
+func (f *filter) finish(killed bool) (dir string, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.found > 0 {
@@ -141,6 +142,9 @@ func (f *filter) finish() (dir string, ok bool) {
 		ok = dir == noDir || strings.HasPrefix(dir, "/")
 		f.held = append(f.held[:0], f.held[f.found:]...)
 		f.found = 0
+	}
+	if killed && bytes.HasPrefix(f.held, f.start) {
+		f.held = nil
 	}
 	f.pass(len(f.held))
 	return dir, ok

@@ -86,7 +86,7 @@ func (r *Running) settle(killed bool) {
 		if r.filter == nil {
 			return
 		}
-		dir, ok := r.filter.finish()
+		dir, ok := r.filter.finish(killed)
 		if !ok || killed {
 			return
 		}

@@ -226,7 +226,7 @@ func (s *Shell) init(ctx context.Context) (mode, error) {
 	if fatal(err) || ctx.Err() != nil {
 		return cold, errors.Join(err, context.Cause(ctx))
 	}
-	if dir, ok := f.finish(); err == nil && exit.Code == 0 && ok {
+	if dir, ok := f.finish(false); err == nil && exit.Code == 0 && ok {
 		s.c.Log.Debug("snapshot made", "backend", s.Describe().Backend, "dir", dir)
 		return snap, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/terminal"
+	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 )
 
 func streamCases() []testCase {
@@ -147,9 +148,7 @@ func testBounded(t *testing.T, mk Maker) {
 		}
 	}
 	old := filepath.Join(dir, "out-old.log")
-	if err := os.WriteFile(old, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteTree(t, dir, map[string]string{"out-old.log": ""})
 	if err := os.Chtimes(old, time.Time{}, time.Now().Add(-8*24*time.Hour)); err != nil {
 		t.Fatal(err)
 	}

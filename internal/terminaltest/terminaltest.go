@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 
 // Package terminaltest is the conformance suite of terminal backends: every rule that a
-// backend must keep, tried with real shells. It is imported by tests only.
+// backend must keep, tried with real shells. It is imported by tests only and never by the
+// program.
 package terminaltest
 
 import (
@@ -154,26 +155,36 @@ func (p *place) enter() { p.t.Helper(); p.want("cd "+terminal.Quote(p.work), "")
 // handed over by the input: nothing that looks has it in its own.
 func (p *place) alive(token string) int {
 	p.t.Helper()
-	const look = `IFS= read -r t; n=0
+	return p.look(`[[ $args != *"$t"* ]] || n=$((n+1))`, token)
+}
+
+// look runs a line for each process there and returns what it has counted in n.
+func (p *place) look(line, token string) int {
+	p.t.Helper()
+	var n int
+	out := p.script(`IFS= read -r t; n=0
 for d in /proc/[0-9]*; do
 args=; while IFS= read -r -d '' w; do args="$args $w"; done 2>/dev/null < $d/cmdline
-[[ $args != *"$t"* ]] || n=$((n+1))
-done; echo $n`
-	var n int
-	if _, err := fmt.Sscan(string(p.script(look, []byte(token+"\n"))), &n); err != nil {
+`+line+`
+done; echo $n`, []byte(token+"\n"))
+	if _, err := fmt.Sscan(string(out), &n); err != nil {
 		p.t.Fatal(err)
 	}
 	return n
 }
 
-// kill ends the processes there that have a text in their arguments.
+// sleeping counts the processes there that sleep for that long.
+func (p *place) sleeping(token string) int {
+	p.t.Helper()
+	return p.look(`[[ $args != " sleep $t" ]] || n=$((n+1))`, token)
+}
+
+// kill ends the process there that sleeps for that long, once it is there.
 func (p *place) kill(token string) {
 	p.t.Helper()
-	p.script(`IFS= read -r t
-for d in /proc/[0-9]*; do
-args=; while IFS= read -r -d '' w; do args="$args $w"; done 2>/dev/null < $d/cmdline
-[[ $args != " sleep $t" ]] || kill ${d##*/}
-done`, []byte(token+"\n"))
+	eventually(p.t, "a process to kill", func() bool {
+		return p.look(`[[ $args != " sleep $t" ]] || { kill ${d##*/} && n=$((n+1)); }`, token) > 0
+	})
 }
 
 // eventually polls for what another process is about to do.
