@@ -79,10 +79,14 @@ func layer(rel string) (int, bool) {
 // sideways are the imports allowed inside layer 2, each with its reason.
 func sideways() map[[2]string]string {
 	return map[[2]string]string{
-		{"images/smoke", "images"}:                         "smoke proves what images built",
-		{"appliance/terminal", "appliance/process"}:        "a command is a process with a deadline, and its kill is process's",
-		{"appliance/terminal/local", "appliance/process"}:  "the local backend starts children",
-		{"appliance/terminal/local", "appliance/terminal"}: "a backend fills in what terminal leaves open",
+		{"images/smoke", "images"}:                          "smoke proves what images built",
+		{"appliance/terminal", "appliance/process"}:         "a command is a process with a deadline, and its kill is process's",
+		{"appliance/terminal/local", "appliance/process"}:   "the local backend starts children",
+		{"appliance/terminal/local", "appliance/terminal"}:  "a backend fills in what terminal leaves open",
+		{"appliance/terminal/docker", "appliance/process"}:  "a command in a container stands in the same registry and is fenced like a local one",
+		{"appliance/terminal/docker", "appliance/sandbox"}:  "the docker backend runs commands in the container that sandbox keeps",
+		{"appliance/terminal/docker", "appliance/terminal"}: "a backend fills in what terminal leaves open",
+		{"appliance/sandbox", "appliance/process"}:          "commands in a container carry the same mark and are killed by the same clock as local ones",
 	}
 }
 
@@ -182,6 +186,9 @@ func owners() map[string][]string {
 		"github.com/knadh/koanf":             {"appliance/config"},
 		"mvdan.cc/sh/v3":                     {"appliance/approval", "appliance/terminal"},
 		"github.com/creack/pty":              {"appliance/terminal/local"},
+		"github.com/moby/moby":               {"appliance/sandbox", "images"},
+		"github.com/containerd/errdefs":      {"appliance/sandbox", "images"},
+		"github.com/docker/go-units":         {"appliance/sandbox"},
 		"github.com/google/go-cmp/cmp":       {"internal/testkit"},
 		"github.com/rogpeppe/go-internal":    {},
 		"github.com/stretchr/testify/assert": {},
