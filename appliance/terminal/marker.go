@@ -13,6 +13,9 @@ import (
 // a slash, on Windows too: it is bash that prints it.
 const noDir = "!"
 
+// lostMark stands before a directory when there was no snapshot to continue from.
+const lostMark = "?"
+
 // markerRoom is how much may follow a marker that is the last: what a command's own EXIT trap
 // or a process that it left behind prints.
 const markerRoom = 4096
@@ -139,7 +142,7 @@ func (f *filter) finish(killed bool) (dir string, ok bool) {
 	defer f.mu.Unlock()
 	if f.found > 0 {
 		dir = strings.TrimSuffix(f.dir, f.eol)
-		ok = dir == noDir || strings.HasPrefix(dir, "/")
+		ok = dir == noDir || strings.HasPrefix(strings.TrimPrefix(dir, lostMark), "/")
 		f.held = append(f.held[:0], f.held[f.found:]...)
 		f.found = 0
 	}

@@ -37,6 +37,8 @@ type Running struct {
 	started  time.Time
 	limit    time.Duration
 	gone     bool // the place was recreated for it
+	lost     bool // the place was emptied before it
+	epoch    int
 	spill    *spilled
 	yielded  atomic.Bool
 
@@ -89,6 +91,11 @@ func (r *Running) settle(killed bool) {
 		dir, ok := r.filter.finish(killed)
 		if !ok || killed {
 			return
+		}
+		if rest, lost := strings.CutPrefix(dir, lostMark); lost {
+			dir = rest
+			r.s.lost(r.epoch)
+			r.lost = r.s.Describe().Remote
 		}
 		r.moved, r.known = dir, true
 		if r.explicit || dir == noDir || r.yielded.Load() {
@@ -161,15 +168,16 @@ func (s *Shell) launch(ctx context.Context, c Command, k process.Kind) (*Running
 		if m == snap {
 			w.snap, w.base = s.snapshot(e.id), s.snapshot(s.id)
 		}
-		r.dir = e.dir
+		r.dir, r.epoch = e.dir, s.epoch
+		if r.dir == "" {
+			r.dir = s.start()
+		}
 		s.mu.Unlock()
 		if m == login {
 			w.login = s.c.Login
 		}
 		if r.explicit {
 			r.dir = c.Dir
-		} else if r.dir == "" {
-			r.dir = s.start()
 		}
 		sp := Spawn{Name: "command", Kind: k, Login: m == login, Env: env, PTY: c.PTY, Script: w.command(text, r.dir, r.explicit, kept)}
 		if len(sp.Script) > maxScript {
@@ -304,7 +312,8 @@ func (r *Running) stop(ctx context.Context, res Result) (Result, error) {
 // over is the end of a command that came by itself.
 func (r *Running) over(ctx context.Context, res Result) (Result, error) {
 	exit, err := r.job.Wait(context.WithoutCancel(ctx))
-	r.settle(false)
+	r.settle(exit.Killed)
+	res.Recreated = res.Recreated || r.lost
 	res.Total, res.Spill = r.out.c.Total(), r.spill.name()
 	res.Output = text(r.out.c)
 	res.Dir = r.s.Dir(r.session)

@@ -112,16 +112,34 @@ fi
 // report prints where the shell is. The directory's own line ends survive: only the one that
 // pwd adds is taken off again.
 func (w wrapper) report() string {
-	return `\builtin printf '\n%s' ` + w.marker + `
+	return `\builtin printf '\n%s%s' ` + w.marker + ` "$__hermes_lost"
 \builtin pwd -P 2>/dev/null || \builtin printf '%s\n' "$PWD"
 \builtin printf '%s\n' ` + w.marker + `
 `
 }
 
+// complete puts what was on PATH when bash was started, and the user's own programs, behind
+// what the profile has made of it: /etc/profile of Debian throws the image's PATH away. Where
+// the system does not tell (no /proc) it stays as it is.
+const complete = `__hermes_path() {
+\builtin local IFS d l p
+p=
+while IFS= \builtin read -r -d '' l; do case $l in PATH=*) p=${l#PATH=} ;; esac; done 2>/dev/null < /proc/$$/environ
+\builtin set -f
+IFS=:
+for d in $p $HOME/.local/bin; do
+case $d in /*) case :$PATH: in *:"$d":*) ;; *) PATH=$PATH:$d ;; esac ;; esac
+done
+\builtin set +f
+}
+__hermes_path
+`
+
 // bootstrap is what a session-less login shell runs once: it makes the base snapshot.
 func (w wrapper) bootstrap(dir string) string {
 	var b strings.Builder
 	b.WriteString(w.prelude())
+	b.WriteString(complete)
 	b.WriteString(w.dump())
 	b.WriteString(w.save())
 	b.WriteString("[[ -n $__hermes_new ]] || \\builtin exit 1\n")
@@ -146,6 +164,9 @@ func (w wrapper) prelude() string {
 
 // enter goes to a directory, or to the nearest one above it that is still there.
 func enter(dir string) string {
+	if dir == "" { // where bash was started
+		return ""
+	}
 	return `__hermes_cd() {
 \builtin local d
 d=$1
@@ -196,7 +217,7 @@ func (w wrapper) command(text, dir string, explicit, kept bool) string {
 	}
 	b.WriteString("[[ -z $__hermes_old ]] || OLDPWD=$__hermes_old\n\\builtin unset -v __hermes_old\n")
 	if kept {
-		b.WriteString("\\builtin unset -f __hermes_cd\n\\builtin eval " + Quote(text) + "\n")
+		b.WriteString("\\builtin unset -f __hermes_cd 2>/dev/null\n\\builtin eval " + Quote(text) + "\n")
 		return b.String()
 	}
 	b.WriteString("\\builtin trap __hermes_end EXIT\n\\builtin eval " + Quote(text) + "\n__hermes_ec=$?\n__hermes_end\n\\builtin exit $__hermes_ec\n")
@@ -214,7 +235,7 @@ func (w wrapper) source() string {
 		fmt.Fprintf(&b, "__hermes_p%d=${%s+x} __hermes_v%d=${%s-}\n", i, n, i, n)
 	}
 	snap, base := Quote(w.snap), Quote(w.base)
-	fmt.Fprintf(&b, "if [[ -r %s ]]; then \\builtin source %s; else \\builtin source %s; fi >/dev/null 2>&1\n", snap, snap, base)
+	fmt.Fprintf(&b, "if [[ -r %s ]]; then \\builtin source %s; elif [[ -r %s ]]; then \\builtin source %s; else __hermes_lost='%s'; fi >/dev/null 2>&1\n", snap, snap, base, base, lostMark)
 	for i, n := range w.scoped {
 		fmt.Fprintf(&b, "if [[ -n $__hermes_p%d ]]; then \\builtin export %s=\"$__hermes_v%d\"; else \\builtin unset -v %s; fi 2>/dev/null\n\\builtin unset -v __hermes_p%d __hermes_v%d\n", i, n, i, n, i, i)
 	}

@@ -29,7 +29,7 @@ type Config struct {
 	Host Host
 	Log  *slog.Logger
 	Env  EnvFunc
-	Dir  string // where sessions begin; "" = the home directory there
+	Dir  string // where sessions begin; "" = where the host starts bash
 	Temp string // a directory there for the snapshots; it exists
 
 	// Login are files that a login shell reads beside bash's own: see [LoginFiles].
@@ -72,17 +72,17 @@ type Shell struct {
 	warm  sync.Mutex // held by who warms it
 	mode  mode       // under mu
 	epoch int        // counts the places, under mu
+	first string     // where bash was when it was warmed, under mu
 }
 
 // mode is how commands are started.
 type mode int
 
 const (
-	cold   mode = iota
-	snap        // plain bash, with the snapshot
-	plain       // plain bash, without: the login shell failed
-	login       // a login bash each time: the plain one failed as well
-	broken      // only between an attempt and the next
+	cold  mode = iota
+	snap       // plain bash, with the snapshot
+	plain      // plain bash, without: the login shell failed
+	login      // a login bash each time: the plain one failed as well
 )
 
 // session is what is remembered of one.
@@ -118,9 +118,10 @@ func (s *Shell) Dir(name string) string {
 	return s.start()
 }
 
+// start is where sessions begin. Caller holds mu.
 func (s *Shell) start() string {
 	if s.c.Dir == "" {
-		return "~"
+		return s.first
 	}
 	return s.c.Dir
 }
@@ -221,12 +222,15 @@ func (s *Shell) init(ctx context.Context) (mode, error) {
 	var sink process.Capture
 	f := newFilter(&sink, w.marker, "\n")
 	exit, err := s.await(ctx, Spawn{
-		Name: "bash", Kind: process.Foreground, Login: true, Script: w.bootstrap(s.start()), Env: env, Stdout: f,
+		Name: "bash", Kind: process.Foreground, Login: true, Script: w.bootstrap(s.c.Dir), Env: env, Stdout: f,
 	}, s.c.Snapshot)
 	if fatal(err) || ctx.Err() != nil {
 		return cold, errors.Join(err, context.Cause(ctx))
 	}
 	if dir, ok := f.finish(false); err == nil && exit.Code == 0 && ok {
+		s.mu.Lock()
+		s.first = dir
+		s.mu.Unlock()
 		s.c.Log.Debug("snapshot made", "backend", s.Describe().Backend, "dir", dir)
 		return snap, nil
 	}
@@ -239,6 +243,9 @@ func (s *Shell) init(ctx context.Context) (mode, error) {
 		return cold, errors.Join(err, context.Cause(ctx))
 	case err == nil && exit.Code == 0:
 		return plain, nil
+	case err == nil && exit.Code == 127:
+		d := s.Describe()
+		return cold, &ConnError{Backend: d.Backend, Reason: "there is no bash where commands run", Hint: "use an image or a host that has bash"}
 	}
 	return login, nil
 }
@@ -333,13 +340,28 @@ func (s *Shell) restore(ctx context.Context, epoch int) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.renew()
+	return nil
+}
+
+// renew makes the next command warm the shell anew. Caller holds mu.
+func (s *Shell) renew() {
 	s.epoch++
 	s.mode = cold
 	s.id = randomID() // what the old place held under this name is another's
 	for _, e := range s.sessions {
 		e.id = randomID()
 	}
-	return nil
+}
+
+// lost is told that a command found no snapshot: the place was emptied under us (a container
+// that was restarted, a cleaner of temporary files).
+func (s *Shell) lost(epoch int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.epoch == epoch {
+		s.renew()
+	}
 }
 
 // Exec runs a script in a bash of its own, without snapshot and profile.
