@@ -39,6 +39,7 @@ type Running struct {
 	gone     bool // the place was recreated for it
 	lost     bool // the place was emptied before it
 	epoch    int
+	mark     string // the file that says, there, that nobody waits for it any more; "" = none
 	spill    *spilled
 	yielded  atomic.Bool
 
@@ -141,73 +142,73 @@ func (s *Shell) launch(ctx context.Context, c Command, k process.Kind) (*Running
 		return nil, ErrNoPTY
 	}
 	r := &Running{s: s, session: c.Session, explicit: c.Dir != "", out: &sink{c: process.NewCapture(s.c.Limit)}}
-	kept := k == process.Background
-	if !kept {
+	if k == process.Foreground {
 		r.spill = s.c.Spill.open(r.out.c)
 	}
-	text := c.Text
 	if !c.Plain {
-		text = Background(text)
+		c.Text = Background(c.Text)
 	}
-	var password string
-	sudo := false
-	if s.c.Sudo != nil && !c.PTY && !kept && usesSudo(text) {
-		password, sudo = s.c.Sudo(ctx)
-		sudo = sudo && !strings.ContainsAny(password, "\n\x00")
+	var password *string
+	if s.c.Sudo != nil && !c.PTY && k == process.Foreground && usesSudo(c.Text) {
+		if p, ok := s.c.Sudo(ctx); ok && !strings.ContainsAny(p, "\n\x00") {
+			password = &p
+		}
 	}
 	var err error
-	r.job, r.gone, err = s.spawn(ctx, func(m mode) (Spawn, error) {
-		env, scoped, exclude, err := s.env(ctx, k)
-		if err != nil {
-			return Spawn{}, err
-		}
-		w := wrapper{scoped: scoped, exclude: exclude, sudo: sudo}
-		s.mu.Lock()
-		e := s.session(c.Session)
-		w.marker = marker(e.id)
-		if m == snap {
-			w.snap, w.base = s.snapshot(e.id), s.snapshot(s.id)
-		}
-		r.dir, r.epoch = e.dir, s.epoch
-		if r.dir == "" {
-			r.dir = s.start()
-		}
-		s.mu.Unlock()
-		if m == login {
-			w.login = s.c.Login
-		}
-		if r.explicit {
-			r.dir = c.Dir
-		}
-		sp := Spawn{Name: "command", Kind: k, Login: m == login, Env: env, PTY: c.PTY, Script: w.command(text, r.dir, r.explicit, kept)}
-		if len(sp.Script) > maxScript {
-			return sp, fmt.Errorf("%w: with what goes around it %d bytes, at most %d; write it to a file and run that", ErrTooLong, len(sp.Script), maxScript)
-		}
-		r.filter, sp.Stdout = nil, r.out
-		if !kept {
-			eol := "\n"
-			if c.PTY {
-				eol = "\r\n"
-			}
-			r.filter = newFilter(r.out, w.marker, eol)
-			sp.Stdout = r.filter
-		}
-		switch {
-		case kept:
-			sp.StdinPipe = true
-		case sudo:
-			sp.Stdin = io.MultiReader(strings.NewReader(password+"\n"), bytes.NewReader(c.Stdin))
-		default:
-			sp.Stdin = input(c.Stdin)
-		}
-		return sp, nil
-	})
+	r.job, r.gone, err = s.spawn(ctx, func(m mode) (Spawn, error) { return r.prepare(ctx, c, k, m, password) })
 	if err != nil {
 		r.spill.close(s.c.Log)
 		return nil, err
 	}
 	r.started = time.Now()
 	return r, nil
+}
+
+// prepare makes what is to be started. It may be called again, for another place.
+func (r *Running) prepare(ctx context.Context, c Command, k process.Kind, m mode, password *string) (Spawn, error) {
+	s := r.s
+	env, scoped, exclude, err := s.env(ctx, k)
+	if err != nil {
+		return Spawn{}, err
+	}
+	w := wrapper{scoped: scoped, exclude: exclude, sudo: password != nil}
+	s.mu.Lock()
+	e := s.session(c.Session)
+	w.marker = marker(e.id)
+	if m == snap {
+		w.snap, w.base = s.snapshot(e.id), s.snapshot(s.id)
+		w.yielded = w.snap + ".tmp." + randomID()
+	}
+	r.dir, r.epoch, r.mark = e.dir, s.epoch, w.yielded
+	if r.dir == "" {
+		r.dir = s.start()
+	}
+	s.mu.Unlock()
+	if m == login {
+		w.login = s.c.Login
+	}
+	if r.explicit {
+		r.dir = c.Dir
+	}
+	kept := k == process.Background
+	sp := Spawn{Name: "command", Kind: k, Login: m == login, Env: env, PTY: c.PTY, Stdout: r.out, Script: w.command(c.Text, r.dir, r.explicit, kept)}
+	if len(sp.Script) > maxScript {
+		return sp, fmt.Errorf("%w: with what goes around it %d bytes, at most %d; write it to a file and run that", ErrTooLong, len(sp.Script), maxScript)
+	}
+	if kept {
+		sp.StdinPipe = true
+		return sp, nil
+	}
+	eol := "\n"
+	if c.PTY {
+		eol = "\r\n"
+	}
+	r.filter = newFilter(r.out, w.marker, eol)
+	sp.Stdout, sp.Stdin = r.filter, input(c.Stdin)
+	if password != nil {
+		sp.Stdin = io.MultiReader(strings.NewReader(*password+"\n"), bytes.NewReader(c.Stdin))
+	}
+	return sp, nil
 }
 
 // Start starts a command that nobody waits for.
@@ -253,7 +254,7 @@ func (r *Running) wait(ctx context.Context, c Command) (Result, error) {
 			r.active(c.Activity)
 			continue
 		case <-c.Yield:
-			r.yielded.Store(true)
+			r.yield(ctx)
 			r.job.SetKind(process.Background)
 			res.Yielded, res.Dir = r, r.s.Dir(c.Session)
 			res.Output = text(r.out.c)
@@ -270,6 +271,19 @@ func (r *Running) wait(ctx context.Context, c Command) (Result, error) {
 		default:
 		}
 		return r.stop(ctx, res)
+	}
+}
+
+// yield makes it a command that nobody waits for. It will not move its session, nor write
+// the session's snapshot over what later commands have put there.
+func (r *Running) yield(ctx context.Context) {
+	r.yielded.Store(true)
+	if r.mark == "" {
+		return
+	}
+	out, err := r.s.exec(ctx, Script{Text: "umask 077; : > " + Quote(r.mark), Timeout: probeTimeout}, true)
+	if err != nil || out.Code != 0 {
+		r.s.c.Log.Debug("yielded command may write its snapshot", "code", out.Code, "error", err)
 	}
 }
 

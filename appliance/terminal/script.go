@@ -26,7 +26,7 @@ func volatile() []string {
 }
 
 func volatilePrefixes() []string {
-	return []string{"HERMES_SESSION_", "HERMES_CRON_AUTO_DELIVER_", "HERMES_BROWSER_CONTROL_", "HERMES_RPC_", "BUZZ_"}
+	return []string{"HERMES_SESSION_", "HERMES_CRON_AUTO_DELIVER_", "HERMES_BROWSER_CONTROL_", "HERMES_RPC_", "BUZZ_", "__hermes_"}
 }
 
 // Quote makes a word of a text that any shell reads as that text.
@@ -58,6 +58,7 @@ type wrapper struct {
 	base    string   // the snapshot that a session starts from
 	scoped  []string // names whose value is this call's
 	exclude []string // names that were ever scoped
+	yielded string   // a file whose presence says that nobody waits any more: the snapshot is others'
 	sudo    bool     // the first line of the input is a password for sudo
 	login   []string // files that a login shell reads besides
 }
@@ -66,7 +67,7 @@ type wrapper struct {
 // before anything is printed: a value may hold line ends, and what a filter of lines leaves of
 // it would be run by the next command (#71296). What is read-only cannot be unset, but loses
 // its export. Functions are chosen by their name, and bash's own loops do it: no program is
-// started.
+// started. It is run in a subshell only.
 func (w wrapper) dump() string {
 	var names strings.Builder
 	for _, p := range volatilePrefixes() {
@@ -76,17 +77,19 @@ func (w wrapper) dump() string {
 		names.WriteString(" " + n)
 	}
 	return `__hermes_dump() {
-\builtin local IFS a n f x
-IFS=' ' f= x=
+\builtin local IFS f l n x
+f= x= IFS='
+'
 \builtin set -f
-( \builtin unset -v` + names.String() + `
-\builtin export -n` + names.String() + `
-\builtin export -p ) 2>/dev/null
-while IFS=' ' \builtin read -r n a n; do
-case $n in ''|__hermes_*) continue ;; __*) ;; _*) continue ;; esac
-f="$f $n"
-case $a in *x*) x="$x $n" ;; esac
-done < <(\builtin declare -F)
+for l in $(\builtin declare -F); do
+n=${l##* }
+case $n in __hermes_*) continue ;; __*) ;; _*) continue ;; esac
+f=$f$IFS$n
+case $l in declare\ -*x*\ "$n") x="$x $n" ;; esac
+done
+{ \builtin unset -v` + names.String() + `
+\builtin export -n` + names.String() + `; } 2>/dev/null
+\builtin export -p
 [[ -z $f ]] || \builtin declare -f $f
 [[ -z $x ]] || \builtin printf 'export -f%s\n' "$x"
 \builtin alias -p
@@ -99,10 +102,14 @@ done < <(\builtin declare -F)
 // the new file is this call's own and is never followed if somebody else made it (noclobber).
 func (w wrapper) save() string {
 	tmp, snap := Quote(w.snap+".tmp."+randomID()), Quote(w.snap)
+	dump := "__hermes_new=$(__hermes_dump)\n"
+	if w.yielded != "" {
+		dump = "__hermes_new=\n[[ -e " + Quote(w.yielded) + " ]] || " + dump
+	}
 	return `\builtin umask 077
-__hermes_new=$(__hermes_dump)
-{ __hermes_old=$(< ` + snap + `); } 2>/dev/null
-if [[ -n $__hermes_new && $__hermes_new != "$__hermes_old" ]]; then
+` + dump + `__hermes_old=
+IFS= \builtin read -r -d '' __hermes_old 2>/dev/null < ` + snap + `
+if [[ -n $__hermes_new ]] && \builtin [ "$__hermes_new"$'\n' != "$__hermes_old" ]; then
 { ( \builtin set -C; \builtin printf '%s\n' "$__hermes_new" > ` + tmp + ` ) && \builtin command mv -f -- ` + tmp + ` ` + snap + `; } 2>/dev/null || {
 \builtin command rm -f -- ` + tmp + ` 2>/dev/null; __hermes_new=; }
 fi
@@ -198,13 +205,13 @@ func (w wrapper) command(text, dir string, explicit, kept bool) string {
 			b.WriteString(w.dump())
 		}
 		// In the EXIT trap too: a command may call exit itself.
-		b.WriteString("__hermes_end() {\n{ \\builtin set +x +v +e +u +n; } 2>/dev/null\n[[ -z $__hermes_done ]] || \\builtin return 0\n__hermes_done=1\n")
+		b.WriteString("__hermes_end() {\n{ \\builtin set +x +v +e +u +n +o posix; } 2>/dev/null\n[[ -z $__hermes_done ]] || \\builtin return 0\n__hermes_done=1\n")
 		if w.snap != "" {
 			b.WriteString(w.save())
 		}
 		b.WriteString(w.report() + "}\n")
 	}
-	b.WriteString(w.source())
+	b.WriteString("__hermes_lost=\n" + w.source() + "__hermes_done=\n")
 	b.WriteString("\\builtin export AI_AGENT=\"${AI_AGENT:-hermes-agent}\" HERMES_AGENT=\"${HERMES_AGENT:-true}\" GIT_PAGER=\"${GIT_PAGER:-cat}\" PAGER=\"${PAGER:-cat}\"\n")
 	if w.sudo {
 		b.WriteString(sudoLine)

@@ -128,7 +128,9 @@ func (t *Tools) Terminal(ctx context.Context, c Call, a TerminalArgs) TerminalRe
 	before := b.Dir(c.Session)
 	res, err := b.Run(ctx, cmd)
 	if err != nil {
-		return t.broken(err)
+		out := t.broken(err)
+		out.Output = t.c.Redact(strings.TrimSpace(plainText(res.Output)), a.Command)
+		return out
 	}
 	if res.Yielded != nil {
 		return t.yielded(ctx, res, c, a)

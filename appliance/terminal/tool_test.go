@@ -322,3 +322,31 @@ func TestFence(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// The schemas name every parameter there is, and no other.
+func TestSchemas(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		schema json.RawMessage
+		args   any
+	}{
+		terminal.ToolName: {terminal.TerminalSchema(), terminal.TerminalArgs{}}, terminal.ProcessToolName: {terminal.ProcessSchema(), terminal.ProcessArgs{}},
+	} {
+		var s struct{ Properties map[string]any }
+		var have map[string]any
+		if err := json.Unmarshal(c.schema, &s); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(terminal.JSON(c.args)), &have); err != nil {
+			t.Fatal(err)
+		}
+		for p := range s.Properties {
+			if _, ok := have[p]; !ok {
+				t.Errorf("%s: %s is no parameter", name, p)
+			}
+		}
+		if len(have) != len(s.Properties) {
+			t.Errorf("%s: %d parameters, %d described", name, len(have), len(s.Properties))
+		}
+	}
+}

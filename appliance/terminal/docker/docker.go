@@ -74,7 +74,7 @@ func (h *Host) Container(ctx context.Context) (*sandbox.Container, error) {
 	}
 	con, state, err := h.c.Engine.Ensure(ctx, h.c.Spec)
 	if err != nil {
-		return nil, told(err)
+		return nil, Explain(err)
 	}
 	h.c.Log.Debug("sandbox ready", "container", con.Name(), "outcome", string(state.Outcome))
 	h.mu.Lock()
@@ -153,7 +153,7 @@ func (h *Host) start(ctx context.Context, s terminal.Spawn) (*job, error) {
 	}
 	if j.p, err = con.Start(ctx, x); err != nil {
 		j.input.close()
-		return nil, told(err)
+		return nil, Explain(err)
 	}
 	begun := make(chan int, 1)
 	go func() { begun <- j.p.PID() }()
@@ -180,12 +180,12 @@ func neverBegan(p *sandbox.Process) error {
 	if err == nil {
 		err = errors.New("the command did not begin, and nobody says why")
 	}
-	return told(err)
+	return Explain(err)
 }
 
-// told turns what the engine says into the words of terminal. A context that ended stays
-// what it is.
-func told(err error) error {
+// Explain turns what the engine says, also to somebody who could not reach it in the first
+// place, into the words of package terminal. A context that ended stays what it is.
+func Explain(err error) error {
 	if errors.Is(err, sandbox.ErrGone) {
 		return fmt.Errorf("%w: %v", terminal.ErrGone, err) //nolint:errorlint // one chain: the kind is what counts
 	}
@@ -237,7 +237,7 @@ func (j *job) Wait(ctx context.Context) (process.Exit, error) {
 	killed := j.killed
 	j.mu.Unlock()
 	if err != nil && !(killed && errors.Is(err, sandbox.ErrGone)) {
-		return process.Exit{Code: code, Killed: killed}, told(err)
+		return process.Exit{Code: code, Killed: killed}, Explain(err)
 	}
 	return process.Exit{Code: code, Killed: killed, Held: j.p.Held()}, nil
 }
