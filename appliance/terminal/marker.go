@@ -54,9 +54,7 @@ func (f *filter) Write(p []byte) (int, error) {
 
 // step looks for a later marker, or for the end of the one that has begun.
 func (f *filter) step() bool {
-	from := 0
-	if f.found > 0 {
-		from = f.found
+	if from := f.found; from > 0 {
 		if i := bytes.Index(f.held[from:], f.start); i < 0 {
 			return false
 		} else if j := f.complete(from + i); j == 0 {

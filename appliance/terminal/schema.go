@@ -10,9 +10,9 @@ const (
 	ProcessToolName = "process_manage"
 )
 
-// TerminalSchema describes the parameters of the tool terminal as a JSON schema, and
-// TerminalAbout what it does, for a model.
-func TerminalSchema() json.RawMessage {
+// Schema describes the parameters of the tool terminal as a JSON schema, and
+// About what it does, for a model.
+func Schema() json.RawMessage {
 	return json.RawMessage(`{
  "type": "object",
  "properties": {
@@ -29,8 +29,8 @@ func TerminalSchema() json.RawMessage {
 }`)
 }
 
-// TerminalAbout is the description of the tool terminal.
-const TerminalAbout = "Run a shell command where this profile's terminal is and return its output and exit code."
+// About is the description of the tool terminal.
+const About = "Run a shell command where this profile's terminal is and return its output and exit code."
 
 // ProcessSchema describes the parameters of the tool process_manage.
 func ProcessSchema() json.RawMessage {

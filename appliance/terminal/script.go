@@ -47,7 +47,7 @@ func quoteDir(dir string) string {
 
 func randomID() string {
 	var b [6]byte
-	rand.Read(b[:]) //nolint:errcheck // never fails
+	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 

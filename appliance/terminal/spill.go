@@ -56,7 +56,7 @@ func (p *spilled) create() (io.Writer, error) {
 	p.s.prune(now)
 	name := fmt.Sprintf("out-%s-%d-%s.log", now.UTC().Format("20060102T150405Z"), os.Getpid(), randomID())
 	path := filepath.Join(p.s.Dir, name)
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the directory is the owner's alone
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -284,8 +284,15 @@ func TestMeaning(t *testing.T) {
 		code    int
 		said    bool
 	}{
-		{"grep x f", 1, true}, {"cat f | /bin/grep x", 1, true}, {"a && diff x y", 1, true}, {"grep x f", 2, false}, {"make", 1, false},
-		{"make", 137, true}, {"grep x || make", 1, false}, {"'open", 1, false}, {"grep x f", 0, false},
+		{"grep x f", 1, true},
+		{"cat f | /bin/grep x", 1, true},
+		{"a && diff x y", 1, true},
+		{"grep x f", 2, false},
+		{"make", 1, false},
+		{"make", 137, true},
+		{"grep x || make", 1, false},
+		{"'open", 1, false},
+		{"grep x f", 0, false},
 	} {
 		if got := meaning(c.command, Result{Code: c.code}); (got != "") != c.said {
 			t.Errorf("%s: %d: %q", c.command, c.code, got)

@@ -63,8 +63,8 @@ type Call struct {
 	Approval string                            // what to say of how it was approved; "" = nothing
 }
 
-// TerminalArgs are the parameters of the tool terminal.
-type TerminalArgs struct {
+// ToolArgs are the parameters of the tool terminal.
+type ToolArgs struct {
 	Command    string   `json:"command"`
 	Background bool     `json:"background"`
 	Timeout    *int     `json:"timeout"`
@@ -75,8 +75,8 @@ type TerminalArgs struct {
 	Persist    bool     `json:"persist_on_release"`
 }
 
-// TerminalResult is the answer of the tool terminal.
-type TerminalResult struct {
+// ToolResult is the answer of the tool terminal.
+type ToolResult struct {
 	Output   string  `json:"output"`
 	ExitCode int     `json:"exit_code"`
 	Error    *string `json:"error"`
@@ -103,13 +103,13 @@ type TerminalResult struct {
 
 const recreatedNote = "The environment that commands run in was gone and has been made anew. Files in persistent places are there; background processes and everything else of before may be lost: check before you rely on earlier work."
 
-func failed(format string, a ...any) TerminalResult {
+func failed(format string, a ...any) ToolResult {
 	msg := fmt.Sprintf(format, a...)
-	return TerminalResult{ExitCode: -1, Error: &msg, Status: "error"}
+	return ToolResult{ExitCode: -1, Error: &msg, Status: "error"}
 }
 
 // Terminal is the tool terminal.
-func (t *Tools) Terminal(ctx context.Context, c Call, a TerminalArgs) TerminalResult {
+func (t *Tools) Terminal(ctx context.Context, c Call, a ToolArgs) ToolResult {
 	limit, hint, err := t.check(a)
 	if err != nil {
 		return failed("%v", err)
@@ -148,7 +148,7 @@ func (t *Tools) Terminal(ctx context.Context, c Call, a TerminalArgs) TerminalRe
 }
 
 // check judges the parameters. The hint is about what was ignored.
-func (t *Tools) check(a TerminalArgs) (limit time.Duration, hint string, err error) {
+func (t *Tools) check(a ToolArgs) (limit time.Duration, hint string, err error) {
 	limit = t.c.Timeout
 	switch {
 	case strings.TrimSpace(a.Command) == "":
@@ -172,7 +172,7 @@ func (t *Tools) check(a TerminalArgs) (limit time.Duration, hint string, err err
 }
 
 // broken is the answer where nothing ran.
-func (t *Tools) broken(err error) TerminalResult {
+func (t *Tools) broken(err error) ToolResult {
 	res := failed("%v", err)
 	var conn *ConnError
 	if errors.As(err, &conn) && !t.c.Fail {
@@ -183,8 +183,8 @@ func (t *Tools) broken(err error) TerminalResult {
 }
 
 // result turns what became of a command into the answer.
-func (t *Tools) result(res Result, command string) TerminalResult {
-	out := TerminalResult{
+func (t *Tools) result(res Result, command string) ToolResult {
+	out := ToolResult{
 		Output: t.c.Redact(strings.TrimSpace(plainText(res.Output)), command), ExitCode: res.Code,
 		TimedOut: res.TimedOut, Interrupted: res.Interrupted, Meaning: meaning(command, res),
 	}
@@ -202,7 +202,7 @@ func (t *Tools) result(res Result, command string) TerminalResult {
 
 // spilled names the file with the whole output, once secrets are masked in it. A file that
 // cannot be masked is removed.
-func (t *Tools) spilled(out *TerminalResult, res Result, command string) {
+func (t *Tools) spilled(out *ToolResult, res Result, command string) {
 	data, err := os.ReadFile(res.Spill)
 	var w atomicfile.Writer
 	if err == nil {
@@ -223,7 +223,7 @@ func (t *Tools) spilled(out *TerminalResult, res Result, command string) {
 }
 
 // start starts a background command.
-func (t *Tools) start(ctx context.Context, b Backend, c Call, a TerminalArgs, cmd Command) TerminalResult {
+func (t *Tools) start(ctx context.Context, b Backend, c Call, a ToolArgs, cmd Command) ToolResult {
 	if t.c.Procs.full() {
 		return failed("%v", ErrTooMany)
 	}
@@ -235,13 +235,13 @@ func (t *Tools) start(ctx context.Context, b Backend, c Call, a TerminalArgs, cm
 }
 
 // keep hands a running command to those who watch it.
-func (t *Tools) keep(ctx context.Context, r *Running, c Call, a TerminalArgs, text string) TerminalResult {
+func (t *Tools) keep(ctx context.Context, r *Running, c Call, a ToolArgs, text string) ToolResult {
 	pr, err := t.c.Procs.Add(ctx, r, ProcOptions{Owner: c.Session, Command: a.Command, Persist: a.Persist, Notify: a.Notify, Watch: a.Watch})
 	if err != nil {
 		r.job.KillNow()
 		return failed("%v", err)
 	}
-	res := TerminalResult{Output: text, SessionID: pr.ID, PID: r.PID(), Notify: a.Notify, Watch: a.Watch, Approval: c.Approval}
+	res := ToolResult{Output: text, SessionID: pr.ID, PID: r.PID(), Notify: a.Notify, Watch: a.Watch, Approval: c.Approval}
 	if r.Recreated() {
 		res.Recreated = recreatedNote
 	}
@@ -249,7 +249,7 @@ func (t *Tools) keep(ctx context.Context, r *Running, c Call, a TerminalArgs, te
 }
 
 // yielded is the answer of a command that was handed over.
-func (t *Tools) yielded(ctx context.Context, res Result, c Call, a TerminalArgs) TerminalResult {
+func (t *Tools) yielded(ctx context.Context, res Result, c Call, a ToolArgs) ToolResult {
 	a.Notify, a.Watch = true, nil
 	out := t.keep(ctx, res.Yielded, c, a, t.c.Redact(plainText(res.Output), a.Command))
 	if out.Error == nil {

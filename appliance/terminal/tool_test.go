@@ -100,7 +100,7 @@ func TestTerminalTool(t *testing.T) {
 		{`{"command":"x","background":true,"notify_on_complete":true,"watch_patterns":["a"]}`, `{"output":"","exit_code":-1,"error":"watch_patterns and notify_on_complete exclude each other: give one","status":"error"}`},
 		{`{"command":"x","timeout":601}`, `{"output":"","exit_code":-1,"error":"timeout: 601 s is more than the 600s that a command may be waited for: use background=true with notify_on_complete=true","status":"error"}`},
 	} {
-		var a terminal.TerminalArgs
+		var a terminal.ToolArgs
 		if err := json.Unmarshal([]byte(c.args), &a); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestTerminalTool(t *testing.T) {
 			t.Errorf("%s\n got %s\nwant %s", c.args, got, c.want)
 		}
 	}
-	res := b.Terminal(t.Context(), call, terminal.TerminalArgs{Command: "echo sk-secret; seq 5000; echo sk-secret", Timeout: n(60)})
+	res := b.Terminal(t.Context(), call, terminal.ToolArgs{Command: "echo sk-secret; seq 5000; echo sk-secret", Timeout: n(60)})
 	data, err := os.ReadFile(res.Spill)
 	if err != nil || strings.Contains(string(data), "sk-secret") || !strings.HasPrefix(string(data), "***\n1\n") || res.Total != 23913 || res.Note == "" {
 		t.Errorf("%+v, %v", res, err)
@@ -116,7 +116,7 @@ func TestTerminalTool(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	call.Approval = "Approved by the user."
-	if got := b.Terminal(ctx, call, terminal.TerminalArgs{Command: "touch x"}); !got.Interrupted || got.ExitCode != 130 || got.Approval != "Approved by the user, then interrupted." {
+	if got := b.Terminal(ctx, call, terminal.ToolArgs{Command: "touch x"}); !got.Interrupted || got.ExitCode != 130 || got.Approval != "Approved by the user, then interrupted." {
 		t.Errorf("%+v", got)
 	}
 }
@@ -127,14 +127,14 @@ func TestTerminalDegraded(t *testing.T) {
 	b := open(t, func(c *terminal.ToolsConfig) {
 		c.Backend = func(context.Context) (terminal.Backend, error) { return nil, fmt.Errorf("x: %w", conn) }
 	})
-	if got := terminal.JSON(b.Terminal(t.Context(), terminal.Call{}, terminal.TerminalArgs{Command: "x"})); got != `{"output":"","exit_code":-1,"error":"docker backend: no engine answers","status":"degraded","hint":"start Docker"}` {
+	if got := terminal.JSON(b.Terminal(t.Context(), terminal.Call{}, terminal.ToolArgs{Command: "x"})); got != `{"output":"","exit_code":-1,"error":"docker backend: no engine answers","status":"degraded","hint":"start Docker"}` {
 		t.Error(got)
 	}
 	b = open(t, func(c *terminal.ToolsConfig) {
 		c.Fail = true
 		c.Backend = func(context.Context) (terminal.Backend, error) { return nil, conn }
 	})
-	if got := b.Terminal(t.Context(), terminal.Call{}, terminal.TerminalArgs{Command: "x"}); got.Status != "error" || *got.Error != conn.Error() {
+	if got := b.Terminal(t.Context(), terminal.Call{}, terminal.ToolArgs{Command: "x"}); got.Status != "error" || *got.Error != conn.Error() {
 		t.Errorf("%+v", got)
 	}
 }
@@ -144,7 +144,7 @@ func TestBackgroundTool(t *testing.T) {
 	b := open(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	call := terminal.Call{Session: "s"}
-	started := b.Terminal(ctx, call, terminal.TerminalArgs{Command: "while read -r l; do echo \"<$l>\"; done; echo sk-secret; exit 3", Background: true, Notify: true})
+	started := b.Terminal(ctx, call, terminal.ToolArgs{Command: "while read -r l; do echo \"<$l>\"; done; echo sk-secret; exit 3", Background: true, Notify: true})
 	if started.SessionID == "" || started.PID == 0 || started.Error != nil {
 		t.Fatalf("%+v", started)
 	}
@@ -208,7 +208,7 @@ func TestKillTool(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
 	call := terminal.Call{Session: "s"}
-	s := b.Terminal(t.Context(), call, terminal.TerminalArgs{Command: "trap '' TERM; echo up; sleep 3600; sleep 3600", Background: true, Notify: true})
+	s := b.Terminal(t.Context(), call, terminal.ToolArgs{Command: "trap '' TERM; echo up; sleep 3600; sleep 3600", Background: true, Notify: true})
 	r := b.Process(t.Context(), call, terminal.ProcessArgs{Action: "kill", SessionID: s.SessionID})
 	if r.Status != "killed" || r.Reason != "killed" {
 		t.Errorf("%+v", r)
@@ -227,7 +227,7 @@ func TestWatchTool(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
 	call := terminal.Call{Session: "s"}
-	s := b.Terminal(t.Context(), call, terminal.TerminalArgs{Command: "echo starting; echo 'listening on 1'; echo 'listening on 2'; read x", Background: true, Watch: []string{"listening"}})
+	s := b.Terminal(t.Context(), call, terminal.ToolArgs{Command: "echo starting; echo 'listening on 1'; echo 'listening on 2'; read x", Background: true, Watch: []string{"listening"}})
 	if e := b.event(terminal.EventMatched); e.Pattern != "listening" || e.Output != "listening on 1" || e.ID != s.SessionID {
 		t.Errorf("%+v", e)
 	}
@@ -252,7 +252,7 @@ func TestReportB41225Lifetime(t *testing.T) {
 	start := func(session string, persist bool) string {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		r := b.Terminal(ctx, terminal.Call{Session: session}, terminal.TerminalArgs{Command: "sleep 3600", Background: true, Persist: persist})
+		r := b.Terminal(ctx, terminal.Call{Session: session}, terminal.ToolArgs{Command: "sleep 3600", Background: true, Persist: persist})
 		if r.Error != nil {
 			t.Fatal(*r.Error)
 		}
@@ -288,7 +288,7 @@ func TestYieldTool(t *testing.T) {
 		}
 		once.Do(func() { close(yield) })
 	}()
-	r := b.Terminal(t.Context(), call, terminal.TerminalArgs{Command: "echo early; sleep 2; echo late; exit 5"})
+	r := b.Terminal(t.Context(), call, terminal.ToolArgs{Command: "echo early; sleep 2; echo late; exit 5"})
 	if r.Status != "yielded_to_background" || r.SessionID == "" {
 		t.Fatalf("%+v", r)
 	}
@@ -304,9 +304,9 @@ func TestYieldTool(t *testing.T) {
 func TestFence(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
-	done := make(chan terminal.TerminalResult)
+	done := make(chan terminal.ToolResult)
 	go func() {
-		done <- b.Terminal(t.Context(), terminal.Call{}, terminal.TerminalArgs{Command: "trap '' TERM; echo on; sleep 3600; sleep 3600"})
+		done <- b.Terminal(t.Context(), terminal.Call{}, terminal.ToolArgs{Command: "trap '' TERM; echo on; sleep 3600; sleep 3600"})
 	}()
 	for len(b.reg.Live()) == 0 || b.reg.Live()[0].Name != "command" {
 		time.Sleep(time.Millisecond)
@@ -315,7 +315,7 @@ func TestFence(t *testing.T) {
 	if r := <-done; r.ExitCode != 137 || r.TimedOut {
 		t.Errorf("%+v", r)
 	}
-	if r := b.Terminal(t.Context(), terminal.Call{}, terminal.TerminalArgs{Command: "echo ran"}); r.ExitCode != 130 || !strings.Contains(r.Output, process.ErrFenced.Error()) || r.Interrupted {
+	if r := b.Terminal(t.Context(), terminal.Call{}, terminal.ToolArgs{Command: "echo ran"}); r.ExitCode != 130 || !strings.Contains(r.Output, process.ErrFenced.Error()) || r.Interrupted {
 		t.Errorf("%+v", r)
 	}
 	if _, err := b.shell.Exec(t.Context(), terminal.Script{Text: "echo ran"}); !errors.Is(err, process.ErrFenced) {
@@ -330,7 +330,7 @@ func TestSchemas(t *testing.T) {
 		schema json.RawMessage
 		args   any
 	}{
-		terminal.ToolName: {terminal.TerminalSchema(), terminal.TerminalArgs{}}, terminal.ProcessToolName: {terminal.ProcessSchema(), terminal.ProcessArgs{}},
+		terminal.ToolName: {terminal.Schema(), terminal.ToolArgs{}}, terminal.ProcessToolName: {terminal.ProcessSchema(), terminal.ProcessArgs{}},
 	} {
 		var s struct{ Properties map[string]any }
 		var have map[string]any

@@ -8,9 +8,10 @@ package terminaltest
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -107,7 +108,7 @@ func open(t testing.TB, mk Maker, change func(c *terminal.Config)) *place {
 			t.Errorf("close: %v", err)
 		}
 	})
-	p.work = fmt.Sprintf("%s/work-%x", p.c.Temp, rand.Uint64())
+	p.work = p.c.Temp + "/work-" + strings.ToLower(rand.Text())
 	p.script("mkdir -p -- "+terminal.Quote(p.work), nil)
 	t.Cleanup(func() { p.script("rm -rf -- "+terminal.Quote(p.work), nil) })
 	return p
@@ -198,13 +199,16 @@ func eventually(t testing.TB, what string, ok func() bool) {
 }
 
 // token is a number of seconds that no other process sleeps.
-func token() string { return fmt.Sprintf("36%d.%d", 10+rand.IntN(89), 100000000+rand.IntN(899999999)) }
+func token() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return fmt.Sprintf("3600.%d", binary.BigEndian.Uint64(b[:]))
+}
 
 // blob is a megabyte of every byte there is.
 func blob() []byte {
 	b := make([]byte, 1<<20)
-	r := rand.NewChaCha8([32]byte{1})
-	r.Read(b) //nolint:errcheck // never fails
+	rand.Read(b)
 	return b
 }
 

@@ -236,7 +236,7 @@ func (j *job) Wait(ctx context.Context) (process.Exit, error) {
 	j.mu.Lock()
 	killed := j.killed
 	j.mu.Unlock()
-	if err != nil && !(killed && errors.Is(err, sandbox.ErrGone)) {
+	if err != nil && (!killed || !errors.Is(err, sandbox.ErrGone)) {
 		return process.Exit{Code: code, Killed: killed}, Explain(err)
 	}
 	return process.Exit{Code: code, Killed: killed, Held: j.p.Held()}, nil

@@ -31,6 +31,6 @@ func (p *pipe) Close() error {
 // close makes every later write fail: the command is gone.
 func (p *pipe) close() {
 	if p != nil {
-		p.r.CloseWithError(io.ErrClosedPipe) //nolint:errcheck // never fails
+		p.r.CloseWithError(io.ErrClosedPipe)
 	}
 }

@@ -315,7 +315,7 @@ func TestBackgroundOutlivesClient(t *testing.T) {
 	if err := client.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	client.Wait() //nolint:errcheck // it was killed
+	client.Wait()
 	before := strings.TrimSpace(run(t, s, "until [ -s /tmp/count ]; do sleep 0.05; done; cat /tmp/count").Output)
 	res := run(t, s, "a="+before+"; b=$a; while [ ${b:-0} -le $((a+2000)) ]; do sleep 0.1; b=$(cat /tmp/count); done; touch /tmp/stop; until [ -e /tmp/ended ]; do sleep 0.05; done; echo ended")
 	if res.Output != "ended\n" {
