@@ -109,9 +109,11 @@ func start(c Cmd) (*Child, error) {
 		return nil, err
 	}
 	t := newTree(rand.Text())
-	p, err := os.StartProcess(path, c.Args, &os.ProcAttr{
-		Dir: c.Dir, Env: marked(c.Env, t.id), Files: s.child[:], Sys: t.attr(),
-	})
+	attr, err := t.attr(c.Terminal)
+	var p *os.Process
+	if err == nil {
+		p, err = os.StartProcess(path, c.Args, &os.ProcAttr{Dir: c.Dir, Env: marked(c.Env, t.id), Files: s.child[:], Sys: attr})
+	}
 	s.closeChildEnds()
 	if err == nil {
 		err = t.attach(p)

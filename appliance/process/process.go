@@ -120,6 +120,9 @@ type Cmd struct {
 	// handed to the child itself and stays the caller's to close.
 	Stdout, Stderr io.Writer
 	Merge          bool // stderr goes where stdout goes, in order; Stderr must be nil
+	// Terminal says that Stdin is a terminal (an *os.File), which becomes the child's
+	// controlling one. Refused on Windows.
+	Terminal bool
 
 	// StdinPipe and StdoutPipe give the caller the other end: see [Child.Stdin] and
 	// [Child.Stdout].

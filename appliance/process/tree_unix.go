@@ -38,7 +38,9 @@ type tree struct {
 
 func newTree(id string) *tree { return &tree{id: id, since: now()} }
 
-func (t *tree) attr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+func (t *tree) attr(terminal bool) (*syscall.SysProcAttr, error) {
+	return &syscall.SysProcAttr{Setsid: true, Setctty: terminal}, nil // Ctty 0: its input
+}
 
 func (t *tree) attach(p *os.Process) error {
 	t.pid = p.Pid

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"syscall"
@@ -26,8 +27,11 @@ type tree struct {
 
 func newTree(id string) *tree { return &tree{id: id} }
 
-func (t *tree) attr() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
+func (t *tree) attr(terminal bool) (*syscall.SysProcAttr, error) {
+	if terminal {
+		return nil, errors.ErrUnsupported
+	}
+	return &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}, nil
 }
 
 // attach puts the child into a job of its own. A child that is in none is killed again.
