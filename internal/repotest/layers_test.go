@@ -70,8 +70,7 @@ func layer(rel string) (int, bool) {
 		return 2, true
 	case rel == "internal/exitcode", rel == "internal/buildinfo", rel == "internal/atomicfile":
 		return 0, true
-	case rel == "internal/testkit", strings.HasPrefix(rel, "internal/testkit/"), rel == "internal/repotest":
-	case rel == "internal/testkit", rel == "internal/repotest", rel == "internal/terminaltest":
+	case rel == "internal/testkit", strings.HasPrefix(rel, "internal/testkit/"), rel == "internal/repotest", rel == "internal/terminaltest":
 		return -1, true // tests only; nothing imports them
 	}
 	return 0, false
@@ -84,21 +83,16 @@ func sideways() map[[2]string]string {
 		{"appliance/model", "appliance/secret"}:             "a route carries its key as a secret",
 		{"appliance/model", "appliance/redact"}:             "what a provider writes into an error may hold a credential",
 		{"appliance/agent", "appliance/model"}:              "the loop speaks the vocabulary of the model",
-		{"images/smoke", "images"}:                          "smoke proves what images built",
 		{"appliance/tool", "appliance/files"}:               "the file tools are what files does, with a schema around it",
-		{"images/smoke", "images"}:                          "smoke proves what images built",
 		{"appliance/mcp", "appliance/process"}:              "a stdio server is a child like any other: its own session, the exit fence, a whole tree killed",
 		{"appliance/mcp", "appliance/redact"}:               "what servers print to their error output is logged, and their errors are shown",
 		{"appliance/sandbox", "appliance/process"}:          "commands in a container carry the same mark and are killed by the same clock as local ones",
-		{"images/smoke", "images"}:                          "smoke proves what images built",
-		{"images/smoke", "images"}:                          "smoke proves what images built",
 		{"appliance/terminal", "appliance/process"}:         "a command is a process with a deadline, and its kill is process's",
 		{"appliance/terminal/local", "appliance/process"}:   "the local backend starts children",
 		{"appliance/terminal/local", "appliance/terminal"}:  "a backend fills in what terminal leaves open",
 		{"appliance/terminal/docker", "appliance/process"}:  "a command in a container stands in the same registry and is fenced like a local one",
 		{"appliance/terminal/docker", "appliance/sandbox"}:  "the docker backend runs commands in the container that sandbox keeps",
 		{"appliance/terminal/docker", "appliance/terminal"}: "a backend fills in what terminal leaves open",
-		{"appliance/sandbox", "appliance/process"}:          "commands in a container carry the same mark and are killed by the same clock as local ones",
 	}
 }
 
@@ -193,66 +187,23 @@ func owners() map[string][]string {
 		"github.com/spf13/cobra":                 {"internal/cli"},
 		"github.com/spf13/pflag":                 {"internal/cli"},
 		"go.yaml.in/yaml/v3":                     {"migrate/yamlspan"},
-		"github.com/aymanbagabas/go-udiff":       {"migrate"},
+		"github.com/aymanbagabas/go-udiff":       {"migrate", "appliance/files"}, // both show people what changes
 		"github.com/gofrs/flock":                 {"appliance/home"},
 		"github.com/knadh/koanf":                 {"appliance/config"},
-		"mvdan.cc/sh/v3":                         {"appliance/approval"},
+		"mvdan.cc/sh/v3":                         {"appliance/approval", "appliance/terminal"},
 		"github.com/openai/openai-go/v3":         {"appliance/model"},
 		"github.com/anthropics/anthropic-sdk-go": {"appliance/model"},
 		"github.com/google/go-cmp/cmp":           {"internal/testkit"},
 		"github.com/rogpeppe/go-internal":        {},
 		"github.com/stretchr/testify/assert":     {},
-		"github.com/spf13/cobra":                 {"internal/cli"},
-		"github.com/spf13/pflag":                 {"internal/cli"},
-		"go.yaml.in/yaml/v3":                     {"migrate/yamlspan"},
-		"github.com/aymanbagabas/go-udiff":       {"migrate"},
-		"github.com/gofrs/flock":                 {"appliance/home"},
-		"github.com/knadh/koanf":                 {"appliance/config"},
-		"mvdan.cc/sh/v3":                         {"appliance/approval"},
 		"modernc.org/sqlite":                     {"appliance/session"},
-		"github.com/google/go-cmp/cmp":           {"internal/testkit"},
-		"github.com/rogpeppe/go-internal":        {},
-		"github.com/stretchr/testify/assert":     {},
-		"github.com/spf13/cobra":                 {"internal/cli"},
-		"github.com/spf13/pflag":                 {"internal/cli"},
-		"go.yaml.in/yaml/v3":                     {"migrate/yamlspan"},
-		"github.com/aymanbagabas/go-udiff":       {"migrate", "appliance/files"}, // both show people what changes
 		"github.com/bmatcuk/doublestar":          {"appliance/files"},
 		"github.com/JohannesKaufmann":            {"appliance/tool"},
-		"github.com/gofrs/flock":                 {"appliance/home"},
-		"github.com/knadh/koanf":                 {"appliance/config"},
-		"mvdan.cc/sh/v3":                         {"appliance/approval"},
 		"github.com/modelcontextprotocol/go-sdk": {"appliance/mcp"},
-		"github.com/google/go-cmp/cmp":           {"internal/testkit"},
-		"github.com/rogpeppe/go-internal":        {},
-		"github.com/stretchr/testify/assert":     {},
-		"github.com/spf13/cobra":                 {"internal/cli"},
-		"github.com/spf13/pflag":                 {"internal/cli"},
-		"go.yaml.in/yaml/v3":                     {"migrate/yamlspan"},
-		"github.com/aymanbagabas/go-udiff":       {"migrate"},
-		"github.com/gofrs/flock":                 {"appliance/home"},
-		"github.com/knadh/koanf":                 {"appliance/config"},
-		"mvdan.cc/sh/v3":                         {"appliance/approval"},
 		"github.com/moby/moby":                   {"appliance/sandbox", "images"},
 		"github.com/containerd/errdefs":          {"appliance/sandbox", "images"},
 		"github.com/docker/go-units":             {"appliance/sandbox"},
-		"github.com/google/go-cmp/cmp":           {"internal/testkit"},
-		"github.com/rogpeppe/go-internal":        {},
-		"github.com/stretchr/testify/assert":     {},
-		"github.com/spf13/cobra":                 {"internal/cli"},
-		"github.com/spf13/pflag":                 {"internal/cli"},
-		"go.yaml.in/yaml/v3":                     {"migrate/yamlspan"},
-		"github.com/aymanbagabas/go-udiff":       {"migrate"},
-		"github.com/gofrs/flock":                 {"appliance/home"},
-		"github.com/knadh/koanf":                 {"appliance/config"},
-		"mvdan.cc/sh/v3":                         {"appliance/approval", "appliance/terminal"},
 		"github.com/creack/pty":                  {"appliance/terminal/local"},
-		"github.com/moby/moby":                   {"appliance/sandbox", "images"},
-		"github.com/containerd/errdefs":          {"appliance/sandbox", "images"},
-		"github.com/docker/go-units":             {"appliance/sandbox"},
-		"github.com/google/go-cmp/cmp":           {"internal/testkit"},
-		"github.com/rogpeppe/go-internal":        {},
-		"github.com/stretchr/testify/assert":     {},
 	}
 }
 
