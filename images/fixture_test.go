@@ -209,7 +209,7 @@ func newSigner(t testing.TB) *Signer {
 // desk is a registry with a client, and what tests want to do to it.
 type desk struct {
 	t      testing.TB
-	server *httptest.Server
+	direct http.RoundTripper // nil = over the network
 	repo   Ref
 	signer *Signer
 	*Registry
@@ -230,22 +230,56 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request, next http.Handl
 	next.ServeHTTP(w, r)
 }
 
-// newDesk starts an empty registry.
+// newDesk starts an empty registry on loopback.
 func newDesk(t testing.TB, referrers bool) *desk {
 	t.Helper()
-	next := registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(referrers))
 	d := &desk{t: t, signer: newSigner(t)}
-	d.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.ServeHTTP(w, r, next) }))
-	t.Cleanup(d.server.Close)
-	d.repo = Ref{Name: strings.TrimPrefix(d.server.URL, "http://") + "/me/hermes-sandbox"}
+	server := httptest.NewServer(d.handler(referrers))
+	t.Cleanup(server.Close)
+	d.repo = Ref{Name: strings.TrimPrefix(server.URL, "http://") + "/me/hermes-sandbox"}
 	d.Registry = d.client()
 	return d
+}
+
+// newDirectDesk makes an empty registry that is called without a network, for tests with
+// many thousand requests.
+func newDirectDesk(t testing.TB, referrers bool) *desk {
+	t.Helper()
+	d := &desk{t: t, signer: newSigner(t), repo: Ref{Name: "127.0.0.1:1/me/hermes-sandbox"}}
+	d.direct = called{d.handler(referrers)}
+	d.Registry = d.client()
+	return d
+}
+
+func (d *desk) handler(referrers bool) http.Handler {
+	next := registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(referrers))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.ServeHTTP(w, r, next) })
+}
+
+// called is a transport that calls a handler. A handler that aborts is a broken connection.
+type called struct{ http.Handler }
+
+func (c called) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+	defer func() {
+		if recover() != nil {
+			err = io.ErrUnexpectedEOF
+		}
+	}()
+	in := r.Clone(r.Context())
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, in)
+	resp = w.Result()
+	resp.Request = r
+	return resp, nil
 }
 
 // client makes a fresh client, as another process has one.
 func (d *desk) client() *Registry {
 	d.t.Helper()
-	r, err := NewRegistry(RegistryOptions{Backoff: time.Millisecond, Attempts: 4})
+	r, err := NewRegistry(RegistryOptions{Backoff: time.Millisecond, Attempts: 4, Transport: d.direct})
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func (i *Image) walk(ctx context.Context, see layerFunc) error {
 // not what the digests say are [ErrCorrupt]; a source that broke off is not.
 func checkLayer(n int, d v1.Descriptor, diffID Digest, blob io.Reader, see layerFunc) error {
 	packed, plain := newCounter(), newCounter()
-	in := bufio.NewReaderSize(io.TeeReader(io.LimitReader(blob, d.Size+1), packed), 1<<20)
+	in := bufio.NewReaderSize(io.TeeReader(io.LimitReader(blob, d.Size+1), packed), 64<<10)
 	unpackErr := unpack(n, string(d.MediaType), in, plain, see)
 	if errors.Is(unpackErr, errMediaType) {
 		return fmt.Errorf("layer %d, %s: %w", n, d.Digest, unpackErr)

@@ -144,6 +144,12 @@ func (p *publication) push(ctx context.Context) error {
 	if err := p.r.putProvenance(ctx, p.Repository, p.index, p.sealed); err != nil {
 		return err
 	}
+	// Engines hold the image of their platform to a policy, not the index: each is signed.
+	for _, img := range p.Images {
+		if err := p.r.putSignature(ctx, p.Repository, img.Digest, p.Signer); err != nil {
+			return err
+		}
+	}
 	return p.r.putSignature(ctx, p.Repository, p.at.Digest, p.Signer)
 }
 

@@ -202,54 +202,61 @@ func TestProofByImageID(t *testing.T) {
 // points at what does not verify, and the end is the same as without the crash.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, d *desk) {
-		first := d.publish("1.0.0", RollingTag)
-		dir, _ := makeLayout(t, release("1.1.0")...)
-		imgs := load(t, dir)
-		for n := 1; ; n++ {
-			// Each crash is in a registry of its own, which has the first release already.
-			d := newDesk(t, strings.HasSuffix(t.Name(), "true"))
-			d.publish("1.0.0", RollingTag)
-			ctx, cancel := context.WithCancel(t.Context())
-			crashed := false
-			d.faults(func(i int, w http.ResponseWriter, r *http.Request) bool {
-				if i < n {
-					watch(t, d, r)
-					return false
-				}
-				crashed = true
-				cancel()
-				panic(http.ErrAbortHandler)
-			})
-			_, err := d.client().Publish(ctx, d.options(imgs, RollingTag))
-			cancel()
-			d.faults(nil)
-			if crashed && err == nil {
-				t.Fatalf("crash at request %d: no error", n)
+	// Without the referrers API there are all the requests that there are with it, and more.
+	for referrers, step := range map[bool]int{false: 1, true: 5} {
+		t.Run(fmt.Sprintf("referrers=%t", referrers), func(t *testing.T) {
+			t.Parallel()
+			dir, _ := makeLayout(t, release("1.1.0")...)
+			imgs := load(t, dir)
+			n := 1
+			for crash(t, imgs, referrers, n) {
+				n += step
 			}
-			for _, tag := range userTags(t, d) {
-				d.want(tag)
+			if n < 50 {
+				t.Errorf("a publication of %d requests: this tests nothing", n)
 			}
-			d.faults(func(_ int, _ http.ResponseWriter, r *http.Request) bool { watch(t, d, r); return false })
-			p, err := d.client().Publish(t.Context(), d.options(imgs, RollingTag))
-			if err != nil {
-				t.Fatalf("after a crash at request %d: %v", n, err)
-			}
-			got := userTags(t, d)
-			want := []string{"1.0.0-desktop", "1.1.0-desktop", "desktop", "desktop-history-0001", "desktop-history-0002"}
-			if !slices.Equal(got, want) || d.at(RollingTag) != p.Digest || d.at("1.0.0-desktop") == p.Digest {
-				t.Fatalf("after a crash at request %d: tags %v, want %v", n, got, want)
-			}
-			if layers, err := d.signatures(t.Context(), d.repo.WithTag(p.Digest.attached(signatureSuffix))); err != nil || len(layers) != 1 {
-				t.Errorf("after a crash at request %d: %d signatures, %v", n, len(layers), err)
-			}
-			if !crashed {
-				t.Logf("%d requests", n-1)
-				break
-			}
+		})
+	}
+}
+
+// crash is one crash, at request n. It reports whether the publication came that far.
+func crash(t *testing.T, imgs []*Image, referrers bool, n int) (crashed bool) {
+	t.Helper()
+	d := newDirectDesk(t, referrers)
+	d.publish("1.0.0", RollingTag)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	d.faults(func(i int, _ http.ResponseWriter, r *http.Request) bool {
+		if i < n {
+			watch(t, d, r)
+			return false
 		}
-		_ = first
+		crashed = true
+		cancel()
+		panic(http.ErrAbortHandler)
 	})
+	_, err := d.client().Publish(ctx, d.options(imgs, RollingTag))
+	d.faults(nil)
+	if crashed && err == nil {
+		t.Fatalf("crash at request %d: no error", n)
+	}
+	for _, tag := range userTags(t, d) {
+		d.want(tag)
+	}
+	d.faults(func(_ int, _ http.ResponseWriter, r *http.Request) bool { watch(t, d, r); return false })
+	p, err := d.client().Publish(t.Context(), d.options(imgs, RollingTag))
+	if err != nil {
+		t.Fatalf("after a crash at request %d: %v", n, err)
+	}
+	d.faults(nil)
+	want := []string{"1.0.0-desktop", "1.1.0-desktop", "desktop", "desktop-history-0001", "desktop-history-0002"}
+	if got := userTags(t, d); !slices.Equal(got, want) || d.at(RollingTag) != p.Digest || d.at("1.0.0-desktop") == p.Digest {
+		t.Fatalf("after a crash at request %d: tags %v, want %v", n, got, want)
+	}
+	if layers, err := d.signatures(t.Context(), d.repo.WithTag(p.Digest.attached(signatureSuffix))); err != nil || len(layers) != 1 {
+		t.Errorf("after a crash at request %d: %d signatures, %v", n, len(layers), err)
+	}
+	return crashed
 }
 
 // watch verifies, before a tag that people use is written, what it is going to point at.
