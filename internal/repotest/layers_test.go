@@ -171,16 +171,24 @@ func TestBans(t *testing.T) {
 // owners says which packages alone may import a module, and why.
 func owners() map[string][]string {
 	return map[string][]string{
-		"github.com/spf13/cobra":             {"internal/cli"},
-		"github.com/spf13/pflag":             {"internal/cli"},
-		"go.yaml.in/yaml/v3":                 {"migrate/yamlspan"},
-		"github.com/aymanbagabas/go-udiff":   {"migrate"},
-		"github.com/gofrs/flock":             {"appliance/home"},
-		"github.com/knadh/koanf":             {"appliance/config"},
-		"mvdan.cc/sh/v3":                     {"appliance/approval"},
-		"github.com/google/go-cmp/cmp":       {"internal/testkit"},
-		"github.com/rogpeppe/go-internal":    {},
-		"github.com/stretchr/testify/assert": {},
+		"github.com/spf13/cobra":                            {"internal/cli"},
+		"github.com/spf13/pflag":                            {"internal/cli"},
+		"go.yaml.in/yaml/v3":                                {"migrate/yamlspan"},
+		"github.com/aymanbagabas/go-udiff":                  {"migrate"},
+		"github.com/gofrs/flock":                            {"appliance/home"},
+		"github.com/knadh/koanf":                            {"appliance/config"},
+		"mvdan.cc/sh/v3":                                    {"appliance/approval"},
+		"github.com/google/go-cmp/cmp":                      {"internal/testkit"},
+		"github.com/Masterminds/semver/v3":                  {"images"},
+		"github.com/docker/cli":                             {"images"},
+		"github.com/google/go-containerregistry":            {"images"},
+		"github.com/opencontainers/go-digest":               {"images"},
+		"github.com/secure-systems-lab/go-securesystemslib": {"images"},
+		"go.podman.io/image/v5":                             {"images"},
+		"github.com/moby/buildkit":                          {},
+		"github.com/rhysd/actionlint":                       {},
+		"github.com/rogpeppe/go-internal":                   {},
+		"github.com/stretchr/testify/assert":                {},
 	}
 }
 
