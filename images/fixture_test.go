@@ -138,7 +138,10 @@ func tarOf(t testing.TB, files []file) []byte {
 func packed(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
+	w, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := w.Write(data); err != nil {
 		t.Fatal(err)
 	}
@@ -210,6 +213,7 @@ func newSigner(t testing.TB) *Signer {
 type desk struct {
 	t      testing.TB
 	direct http.RoundTripper // nil = over the network
+	next   http.Handler      // the registry itself
 	repo   Ref
 	signer *Signer
 	*Registry
@@ -219,7 +223,7 @@ type desk struct {
 	before func(n int, w http.ResponseWriter, r *http.Request) bool // true = answered
 }
 
-func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request, next http.Handler) {
+func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	d.log = append(d.log, r.Method+" "+r.URL.Path)
 	n, before := len(d.log), d.before
@@ -227,7 +231,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request, next http.Handl
 	if before != nil && before(n, w, r) {
 		return
 	}
-	next.ServeHTTP(w, r)
+	d.next.ServeHTTP(w, r)
 }
 
 // newDesk starts an empty registry on loopback.
@@ -252,8 +256,8 @@ func newDirectDesk(t testing.TB, referrers bool) *desk {
 }
 
 func (d *desk) handler(referrers bool) http.Handler {
-	next := registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(referrers))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.ServeHTTP(w, r, next) })
+	d.next = registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(referrers))
+	return d
 }
 
 // called is a transport that calls a handler. A handler that aborts is a broken connection.

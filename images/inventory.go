@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -42,7 +43,8 @@ func (i *Image) inventory(ctx context.Context) (*inventory, error) {
 	if err := i.walk(ctx, inv.see); err != nil {
 		return inv, err
 	}
-	return inv, inv.sum()
+	inv.sum()
+	return inv, nil
 }
 
 // see notes one entry of a layer.
@@ -136,7 +138,7 @@ func (v *inventory) executable(p string, h *tar.Header, content io.Reader) error
 }
 
 // sum turns the files into components.
-func (v *inventory) sum() error {
+func (v *inventory) sum() {
 	for p, f := range v.files {
 		switch f.kind {
 		case "dpkg":
@@ -155,15 +157,13 @@ func (v *inventory) sum() error {
 				v.skipped = append(v.skipped, "/"+p)
 				continue
 			}
-			if err := v.golang(p, string(f.data)); err != nil {
-				return err
-			}
+			v.golang(p, string(f.data))
 		case "os":
 			v.distro = distro(f.data)
 		}
 	}
 	v.components = sortComponents(v.components)
-	return nil
+	slices.Sort(v.skipped)
 }
 
 func (v *inventory) add(c Component) {
@@ -172,18 +172,24 @@ func (v *inventory) add(c Component) {
 	}
 }
 
-// golang adds the modules of a Go program.
-func (v *inventory) golang(p, text string) error {
+// golang adds the modules of a Go program; of a replaced one, what replaced it.
+func (v *inventory) golang(p, text string) {
 	for line := range strings.Lines(text) {
 		cols := strings.Split(strings.TrimRight(line, "\n"), "\t")
 		if len(cols) >= 2 && cols[0] == "go" {
 			v.add(Component{Kind: "golang", Name: "stdlib", Version: strings.TrimPrefix(cols[1], "go"), Path: p})
 		}
-		if len(cols) >= 3 && (cols[0] == "mod" || cols[0] == "dep" || cols[0] == "=>") {
+		if len(cols) < 3 {
+			continue
+		}
+		switch cols[0] {
+		case "=>":
+			v.components = v.components[:len(v.components)-1]
+			fallthrough
+		case "mod", "dep":
 			v.add(Component{Kind: "golang", Name: cols[1], Version: cols[2], Path: p})
 		}
 	}
-	return nil
 }
 
 // dpkg reads Debian's package database: what is installed, or was made so by hand in
