@@ -22,8 +22,7 @@ const SmokeType = "application/vnd.hermes-appliance.smoke.v1+json"
 // referrers API gets the list under the tag that the distribution spec names for it.
 func (r *Registry) attach(ctx context.Context, repo Ref, img *Image, d document) error {
 	subject := descriptor(img.mediaType, img.raw)
-	_, err := r.putArtifact(ctx, repo, artifact{artifactType: d.mediaType, subject: &subject, layers: []artifactLayer{{mediaType: d.mediaType, data: d.data}}}, "")
-	return err
+	return r.putArtifact(ctx, repo, artifact{artifactType: d.mediaType, subject: &subject, layers: []artifactLayer{{mediaType: d.mediaType, data: d.data}}}, "")
 }
 
 // putProvenance sends the provenance of an index: as a referrer, and under cosign's tag for
@@ -34,8 +33,7 @@ func (r *Registry) putProvenance(ctx context.Context, repo Ref, index rawManifes
 		artifactType: dsseType, subject: &subject, annotations: map[string]string{predicateTypeOf: provenanceType},
 		layers: []artifactLayer{{dsseType, sealed, map[string]string{signatureAnnotation: "", predicateTypeOf: provenanceType}}},
 	}
-	_, err := r.putArtifact(ctx, repo, a, DigestOf(index.data).attached(attestSuffix))
-	return err
+	return r.putArtifact(ctx, repo, a, DigestOf(index.data).attached(attestSuffix))
 }
 
 // attachment is a document that refers to a manifest, not verified yet.

@@ -25,10 +25,13 @@ const (
 // inventory is what an image's file system says is installed.
 type inventory struct {
 	files      map[string]found // by path: what is left after all layers
+	dirs       map[string]int   // how many of files are below a directory
 	components []Component
 	distro     string   // "debian-13"
 	skipped    []string // executables too large to look into
 }
+
+func newInventory() *inventory { return &inventory{files: map[string]found{}, dirs: map[string]int{}} }
 
 // found is a file that says something.
 type found struct {
@@ -39,7 +42,7 @@ type found struct {
 
 // inventory reads the layers in order, as an engine would unpack them.
 func (i *Image) inventory(ctx context.Context) (*inventory, error) {
-	inv := &inventory{files: map[string]found{}}
+	inv := newInventory()
 	if err := i.walk(ctx, inv.see); err != nil {
 		return inv, err
 	}
@@ -76,19 +79,41 @@ func (v *inventory) see(_ int, h *tar.Header, content io.Reader) error {
 	if len(data) > maxMetadata {
 		return fmt.Errorf("/%s is larger than %d bytes", p, maxMetadata)
 	}
-	v.files[p] = found{kind: kind, data: data}
+	v.keep(p, found{kind: kind, data: data})
 	return nil
 }
 
 // remove forgets what is below a path, and the path itself.
 func (v *inventory) remove(p string, self bool) {
 	if self {
-		delete(v.files, p)
+		v.forget(p)
+	}
+	if v.dirs[p] == 0 { // of most files of an image nothing is noted
+		return
 	}
 	for f := range v.files {
 		if strings.HasPrefix(f, p+"/") {
-			delete(v.files, f)
+			v.forget(f)
 		}
+	}
+}
+
+// keep notes a file.
+func (v *inventory) keep(p string, f found) {
+	v.forget(p)
+	v.files[p] = f
+	for d := path.Dir(p); d != "."; d = path.Dir(d) {
+		v.dirs[d]++
+	}
+}
+
+func (v *inventory) forget(p string) {
+	if _, ok := v.files[p]; !ok {
+		return
+	}
+	delete(v.files, p)
+	for d := path.Dir(p); d != "."; d = path.Dir(d) {
+		v.dirs[d]--
 	}
 }
 
@@ -124,7 +149,7 @@ func (v *inventory) executable(p string, h *tar.Header, content io.Reader) error
 		return err
 	}
 	if h.Size > maxExecutable {
-		v.files[p] = found{kind: "golang", skip: true}
+		v.keep(p, found{kind: "golang", skip: true})
 		return nil
 	}
 	data, err := io.ReadAll(in)
@@ -132,7 +157,7 @@ func (v *inventory) executable(p string, h *tar.Header, content io.Reader) error
 		return err
 	}
 	if info, err := buildinfo.Read(bytes.NewReader(data)); err == nil {
-		v.files[p] = found{kind: "golang", data: []byte(info.String())}
+		v.keep(p, found{kind: "golang", data: []byte(info.String())})
 	}
 	return nil
 }

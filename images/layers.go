@@ -15,9 +15,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/opencontainers/go-digest"
-
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/opencontainers/go-digest"
 )
 
 // goDigest is a digest as the image library takes it.

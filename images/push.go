@@ -154,25 +154,24 @@ func (a artifact) build() (m rawManifest, config []byte, err error) {
 
 // putArtifact sends an artifact under its digest, and under tag if there is one. It is safe
 // to send it again.
-func (r *Registry) putArtifact(ctx context.Context, repo Ref, a artifact, tag string) (Digest, error) {
+func (r *Registry) putArtifact(ctx context.Context, repo Ref, a artifact, tag string) error {
 	m, config, err := a.build()
 	if err != nil {
-		return "", err
+		return err
 	}
 	for _, l := range a.layers {
 		if err := r.putBlob(ctx, repo, l.data, l.mediaType); err != nil {
-			return "", err
+			return err
 		}
 	}
 	if err := r.putBlob(ctx, repo, config, emptyType); err != nil {
-		return "", err
+		return err
 	}
-	d := DigestOf(m.data)
-	if err := r.putManifest(ctx, repo.WithDigest(d), m); err != nil {
-		return "", err
+	if err := r.putManifest(ctx, repo.WithDigest(DigestOf(m.data)), m); err != nil {
+		return err
 	}
 	if tag == "" {
-		return d, nil
+		return nil
 	}
-	return d, r.putManifest(ctx, repo.WithTag(tag), m)
+	return r.putManifest(ctx, repo.WithTag(tag), m)
 }

@@ -76,7 +76,7 @@ func FuzzInventory(f *testing.F) {
 func FuzzEntries(f *testing.F) {
 	f.Add(tarOf(f, []file{text("var/lib/dpkg/status", "Package: a"), {name: "a/.wh.b"}, {name: ".wh..wh..opq"}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		inv := &inventory{files: map[string]found{}}
+		inv := newInventory()
 		d := descriptor("application/vnd.oci.image.layer.v1.tar", data)
 		if err := checkLayer(0, d, DigestOf(data), strings.NewReader(string(data)), inv.see); err == nil {
 			inv.sum()

@@ -96,7 +96,7 @@ func TestModules(t *testing.T) {
 		{Path: "example.org/b", Version: "v2.0.0", Sum: "h1:x"},
 		{Path: "example.org/c", Version: "v3.0.0", Replace: &debug.Module{Path: "example.org/d", Version: "v4.0.0"}},
 	}}
-	v := &inventory{}
+	v := newInventory()
 	v.golang("bin/a", info.String())
 	var got []string
 	for _, c := range sortComponents(v.components) {

@@ -176,8 +176,7 @@ func (r *Registry) putSignature(ctx context.Context, repo Ref, d Digest, s *Sign
 			a.layers = append(a.layers, artifactLayer{string(l.MediaType), other, maps.Clone(l.Annotations)})
 		}
 	}
-	_, err = r.putArtifact(ctx, repo, a, tag.Tag)
-	return err
+	return r.putArtifact(ctx, repo, a, tag.Tag)
 }
 
 // signatures returns the signatures under a tag.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"strings"
 	"testing"
 )
@@ -52,7 +53,11 @@ func TestKeyFiles(t *testing.T) {
 func TestSecretsDoNotPrint(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t)
-	d := s.key.D.String()
+	raw, err := s.key.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := new(big.Int).SetBytes(raw).String()
 	for _, text := range []string{fmt.Sprint(s), fmt.Sprintf("%v %+v %#v %s", s, s, s, s)} {
 		if strings.Contains(text, d) || strings.Contains(text, "D:") {
 			t.Errorf("the key is printed: %s", text)

@@ -143,11 +143,11 @@ func TestHistory(t *testing.T) {
 		{"", "", "x", 1, ""},
 	} {
 		h := history{}
-		for _, n := range strings.Fields(tt.log) {
+		for n := range strings.FieldsSeq(tt.log) {
 			h.entries = append(h.entries, named(n))
 		}
 		var want []Digest
-		for _, n := range strings.Fields(tt.stack) {
+		for n := range strings.FieldsSeq(tt.stack) {
 			want = append(want, named(n))
 		}
 		if got := h.stack(); !slices.Equal(got, want) {

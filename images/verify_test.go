@@ -207,7 +207,7 @@ func copySignature(t *testing.T, d *desk, digest Digest, to Ref) {
 		t.Fatal(err)
 	}
 	a := artifact{layers: []artifactLayer{{simpleSigningType, data, map[string]string{signatureAnnotation: b64(sig)}}}}
-	if _, err := d.client().putArtifact(t.Context(), to, a, digest.attached("sig")); err != nil {
+	if err := d.client().putArtifact(t.Context(), to, a, digest.attached("sig")); err != nil {
 		t.Fatal(err)
 	}
 }

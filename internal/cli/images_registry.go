@@ -19,8 +19,8 @@ import (
 // are seen by other users of the machine.
 const (
 	envRegistryUser  = "HERMES_REGISTRY_USER"
-	envRegistryToken = "HERMES_REGISTRY_TOKEN" //nolint:gosec // a name
-	envKeyPassword   = "COSIGN_PASSWORD"       //nolint:gosec // a name, cosign's
+	envRegistryToken = "HERMES_REGISTRY_TOKEN"
+	envKeyPassword   = "COSIGN_PASSWORD"
 	envPublish       = "HERMES_IMAGES_PUBLISH"
 )
 

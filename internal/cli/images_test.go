@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
@@ -20,14 +21,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/google/go-containerregistry/pkg/registry"
-
 	"github.com/hermes-appliance/hermes-appliance/images"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 )
 
 // imageOf writes an OCI layout with one image and its smoke report.
-func imageOf(t *testing.T, arch, version string) (dir, proof string, digest string) {
+func imageOf(t *testing.T, arch, version string) (dir, proof, digest string) {
 	t.Helper()
 	img, err := random.Image(1000, 2)
 	if err != nil {

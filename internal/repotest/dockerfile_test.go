@@ -203,7 +203,7 @@ func (d *dockerfile) run(c *instructions.RunCommand) {
 		d.say(c, "pipefail", "a pipe without pipefail: begin with SHELL [\"/bin/bash\", \"-o\", \"pipefail\", \"-c\"]")
 	}
 	for _, m := range pipInstall.FindAllStringSubmatch(text, -1) {
-		for _, word := range strings.Fields(m[1]) {
+		for word := range strings.FieldsSeq(m[1]) {
 			if !strings.HasPrefix(word, "-") && !strings.Contains(word, "==") && !strings.Contains(word, "://") && !strings.ContainsAny(word, "./$") {
 				d.say(c, "pip-pinned", "pip install %s: name the version with ==", word)
 			}
@@ -216,7 +216,7 @@ func (d *dockerfile) cleans(text string) bool {
 	if strings.Contains(text, "target=/var/lib/apt") {
 		return true
 	}
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		for _, dir := range d.copied {
 			if strings.HasPrefix(word, "/") {
 				text += "\n" + d.read(filepath.Join(dir, word))
