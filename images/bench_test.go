@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// big makes two images of 50 MB each.
-func big(version string) []made {
+// fiftyMB makes two images of 50 MB each.
+func fiftyMB(version string) []made {
 	images := release(version)
 	for i := range images {
 		images[i].noise = 50 << 20
@@ -25,7 +25,7 @@ func BenchmarkPublish(b *testing.B) {
 	for n := 0; b.Loop(); n++ {
 		b.StopTimer()
 		d := newDesk(b, true)
-		dir, _ := makeLayout(b, big(fmt.Sprintf("1.0.%d", n))...)
+		dir, _ := makeLayout(b, fiftyMB(fmt.Sprintf("1.0.%d", n))...)
 		o := d.options(load(b, dir), RollingTag)
 		b.StartTimer()
 		if _, err := d.Publish(b.Context(), o); err != nil {
@@ -37,7 +37,7 @@ func BenchmarkPublish(b *testing.B) {
 // BenchmarkPublishAgain is a publication that was done already.
 func BenchmarkPublishAgain(b *testing.B) {
 	d := newDesk(b, true)
-	dir, _ := makeLayout(b, big("1.0.0")...)
+	dir, _ := makeLayout(b, fiftyMB("1.0.0")...)
 	o := d.options(load(b, dir), RollingTag)
 	if _, err := d.Publish(b.Context(), o); err != nil {
 		b.Fatal(err)
