@@ -34,6 +34,7 @@ func newRoot(st *state) *cobra.Command {
 		fmt.Fprint(cmd.OutOrStdout(), helpText(cmd)) //nolint:errcheck // the reader is gone
 	})
 	root.AddCommand(newMigrate(st), newConfig(st), newProfile(st), newEnv(st), newSandbox(st), newVersion(st), newCompletion(st))
+	root.AddCommand(newMigrate(st), newConfig(st), newProfile(st), newEnv(st), newImages(st), newVersion(st), newCompletion(st))
 	return root
 }
 
