@@ -33,7 +33,7 @@ func newRoot(st *state) *cobra.Command {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		fmt.Fprint(cmd.OutOrStdout(), helpText(cmd)) //nolint:errcheck // the reader is gone
 	})
-	root.AddCommand(newMigrate(st), newConfig(st), newProfile(st), newEnv(st), newVersion(st), newCompletion(st))
+	root.AddCommand(newMigrate(st), newConfig(st), newProfile(st), newEnv(st), newImages(st), newVersion(st), newCompletion(st))
 	return root
 }
 
