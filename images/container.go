@@ -84,7 +84,12 @@ type Output struct {
 }
 
 // Exec runs a command to its end. A code other than 0 is no error.
-func (c *Container) Exec(ctx context.Context, cmd Command) (Output, error) {
+func (c *Container) Exec(ctx context.Context, cmd Command) (_ Output, err error) {
+	defer func() {
+		if err != nil && ctx.Err() != nil { // what a cut connection says is of no use
+			err = context.Cause(ctx)
+		}
+	}()
 	s, err := c.Stream(ctx, cmd)
 	if err != nil {
 		return Output{}, err
@@ -188,4 +193,11 @@ func (s *Stream) exit(ctx context.Context) (int, error) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// Commit makes an image of the container as it is now and returns its ID. What lies in memory
+// (/tmp) is not in it.
+func (c *Container) Commit(ctx context.Context) (string, error) {
+	r, err := c.e.cli.ContainerCommit(ctx, c.ID, client.ContainerCommitOptions{NoPause: true})
+	return r.ID, err
 }

@@ -184,9 +184,8 @@ func (x *exporter) image(created time.Time) (out Exported, p platformDoc, err er
 	}
 	for i, path := range list[0].Layers {
 		l, ok := x.layers[path]
-		for to, link := x.small[path]; !ok && link; to, link = x.small[path] {
-			path = string(to)
-			l, ok = x.layers[path]
+		if to, link := x.small[path]; !ok && link {
+			l = x.layers[string(to)]
 		}
 		if l.DiffID != c.RootFS.DiffIDs[i] {
 			return out, p, fmt.Errorf("layer %s is %q, the config says %s", list[0].Layers[i], l.DiffID, c.RootFS.DiffIDs[i])

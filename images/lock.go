@@ -284,7 +284,8 @@ func (b BaseLock) pinned() string {
 // Created returns the time that the image says it was made at.
 func (l Lock) Created() time.Time { return time.Unix(l.Epoch, 0).UTC() }
 
-// uniqueKeys refuses an object that has a key twice, of which encoding/json takes the last.
+// uniqueKeys refuses an object that has a key twice, of which encoding/json takes the last,
+// and a key that only matches when case is ignored.
 func uniqueKeys(data []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	type level struct {
@@ -315,6 +316,9 @@ func uniqueKeys(data []byte) error {
 			continue
 		}
 		if s, ok := tok.(string); ok && stack[top].key {
+			if s != strings.ToLower(s) { // which encoding/json would take for the lower-case one
+				return fmt.Errorf("unknown key %q", s)
+			}
 			if stack[top].keys[s] {
 				return fmt.Errorf("the key %q is there twice", s)
 			}

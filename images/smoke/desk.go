@@ -34,7 +34,8 @@ func (d *desk) launch(ctx context.Context) (time.Duration, error) {
 		"HERMES_BD_XAUTH=" + deskDir + "/Xauthority", "HERMES_BD_ENV_FILE=" + deskDir + "/env", "HERMES_BD_CONFIG_HOME=" + deskDir + "/xdg",
 		"HERMES_BD_BROWSER_EXEC=/usr/local/bin/hermes-chromium",
 	}
-	script := `umask 077; mkdir -p "$1"; cd "$1"
+	// Others may come as far as the socket: its own mode is what has to keep them out.
+	script := `umask 022; mkdir -p "$1"; cd "$1"; umask 077
 setsid -f bash -c 'echo $$ >launcher.pid; exec bash "$1"' launcher "$2" </dev/null >launcher.log 2>&1
 for ((i = 0; i < 600; i++)); do
   [ -S rfb.sock ] && [ -r env ] && { cat env; exit 0; }

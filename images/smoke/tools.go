@@ -15,15 +15,14 @@ import (
 // their version; without any, the program only has to be there.
 func binaries() [][]string {
 	return [][]string{
-		{"Xvnc"}, {"xfwm4", "--version"}, {"xfce4-panel", "--version"}, {"xfdesktop", "--version"},
-		{"xfsettingsd", "--version"}, {"xfce4-terminal", "--version"}, {"dbus-run-session", "--version"},
-		{"xauth", "-V"}, {"xdpyinfo", "-version"}, {"xprop", "-version"}, {"setxkbmap"}, {"xsetroot"}, {"xset"},
+		{"Xvnc"}, {"xfwm4"}, {"xfce4-panel"}, {"xfdesktop"}, {"xfsettingsd"}, {"xfce4-terminal"}, {"dbus-run-session", "--version"},
+		{"xauth"}, {"xdpyinfo"}, {"xprop"}, {"setxkbmap"}, {"xsetroot"}, {"xset"},
 		{"cua-driver", "--version"}, {"agent-browser", "--version"}, {"playwright", "--version"}, {"hermes-chromium", "--version"},
 		{"python3", "--version"}, {"pip", "--version"}, {"node", "--version"}, {"npm", "--version"}, {"npx"},
 		{"gcc", "--version"}, {"g++", "--version"}, {"make", "--version"}, {"git", "--version"}, {"ssh", "-V"},
 		{"jq", "--version"}, {"rg", "--version"}, {"fd", "--version"}, {"tmux", "-V"}, {"less", "--version"}, {"nano", "--version"},
 		{"vim.tiny"}, {"zip"}, {"unzip"}, {"rsync", "--version"}, {"tree", "--version"}, {"ps", "--version"}, {"htop", "--version"},
-		{"file", "--version"}, {"column", "--version"}, {"curl", "--version"}, {"wget", "--version"}, {"sudo", "--version"}, {"locale"},
+		{"file", "--version"}, {"column", "--version"}, {"curl", "--version"}, {"wget", "--version"}, {"sudo"}, {"locale"},
 	}
 }
 
@@ -39,10 +38,17 @@ func (s *run) binaries(ctx context.Context) (string, error) {
 	for _, argv := range binaries() {
 		fmt.Fprintf(&script, "p=$(type -P -- %s) || echo '%s missing'\n", argv[0], argv[0])
 		if len(argv) > 1 {
-			fmt.Fprintf(&script, "[ -z \"$p\" ] || { v=$(timeout 10 %s 2>&1 </dev/null | grep -m1 . ) && echo \"%s version $v\" || echo '%s broken'; }\n", strings.Join(argv, " "), argv[0], argv[0])
+			fmt.Fprintf(&script, "[ -z \"$p\" ] || { v=$(timeout 20 %s 2>&1 </dev/null | grep -m1 . ) && echo \"%s version $v\" || echo '%s broken'; }\n", strings.Join(argv, " "), argv[0], argv[0])
 		}
 	}
-	script.WriteString("v=$(dpkg-query -W -f '${Version}' tigervnc-standalone-server) && echo \"Xvnc version TigerVNC $v\" || true\n")
+	// These say it only with a display, or not at all.
+	for program, pkg := range map[string]string{
+		"Xvnc": "tigervnc-standalone-server", "xfwm4": "xfwm4", "xfce4-panel": "xfce4-panel", "xfdesktop": "xfdesktop4",
+		"xfsettingsd": "xfce4-settings", "xfce4-terminal": "xfce4-terminal", "sudo": "sudo", "chromium": "chromium",
+	} {
+		fmt.Fprintf(&script, "v=$(dpkg-query -W -f '${Version}' %s 2>/dev/null) && echo \"%s version $v\"\n", pkg, program)
+	}
+	script.WriteString("true\n")
 	out, err := s.box.Exec(ctx, images.Command{User: deskUser, Argv: []string{"bash", "-c", script.String()}})
 	if err != nil {
 		return "", err
