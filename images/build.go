@@ -32,6 +32,8 @@ type BuildOptions struct {
 	Release  string // the version of a release, which no stand-in and nothing unresolved goes into; "" = none
 	Revision string // the commit; a release needs it
 
+	Builder string // "" or "classic"; "buildkit"
+
 	Layout  string // directory of an OCI layout to write; "" = none
 	Cache   string // directory for what is fetched through this machine; "" = the build fetches itself
 	NoCache bool   // build every layer anew
@@ -70,6 +72,7 @@ func (l Lock) Refuse(o BuildOptions) error {
 	}
 	no(!slices.Contains([]string{"", "playwright", "debian"}, o.Browser), "browser is %q, expected playwright or debian", o.Browser)
 	no(!slices.Contains([]string{"", "release", "standin"}, o.Cua), "cua-driver is %q, expected release or standin", o.Cua)
+	no(!slices.Contains([]string{"", "classic", "buildkit"}, o.Builder), "builder is %q, expected classic or buildkit", o.Builder)
 	no(o.Tag == "", "the image has no name; give one with --tag")
 	missing := l.Unresolved()
 	if o.Release == "" {
@@ -131,7 +134,7 @@ func Build(ctx context.Context, e *Engine, l Lock, o BuildOptions, progress io.W
 	set("CUA", o.Cua)
 	set("VERSION", o.Release)
 	set("REVISION", o.Revision)
-	req := buildRequest{dockerfile: DockerfilePath, context: bytes.NewReader(data), args: args, tag: o.Tag, noCache: o.NoCache}
+	req := buildRequest{dockerfile: DockerfilePath, context: bytes.NewReader(data), args: args, tag: o.Tag, noCache: o.NoCache, kit: o.Builder == "buildkit"}
 	if o.Cache != "" {
 		m, err := newMirror(ctx, o.Cache)
 		if err != nil {
@@ -175,6 +178,12 @@ func (b *Built) settle(ctx context.Context, e *Engine, l Lock, o BuildOptions, i
 	}
 	if got.ID != b.ID && got.ID != b.Digest {
 		return fmt.Errorf("the engine has %s under %s, expected %s", got.ID, o.Tag, b.ID)
+	}
+	if o.NoCache && id != got.ID {
+		// Nothing will build on it. Other builds keep what the engine made, as their cache.
+		if err := e.Untag(ctx, id); err != nil {
+			return err
+		}
 	}
 	b.Arch = got.Arch
 	if b.Packages, err = e.Packages(ctx, o.Tag); err != nil {

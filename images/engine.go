@@ -181,6 +181,7 @@ type buildRequest struct {
 	tag        string
 	noCache    bool
 	network    string // "" = the engine's default
+	kit        bool   // by BuildKit instead of the classic builder
 }
 
 // build builds with the engine's own builder and returns the ID of the image.
@@ -189,16 +190,23 @@ func (e *Engine) build(ctx context.Context, r buildRequest, progress io.Writer) 
 	for k, v := range r.args {
 		args[k] = &v
 	}
+	version := build.BuilderV1
+	if r.kit {
+		version = build.BuilderBuildKit // takes the context from the request, and needs no session for it
+	}
+	var tr trace
 	res, err := e.cli.ImageBuild(ctx, r.context, client.ImageBuildOptions{
 		Dockerfile: r.dockerfile, BuildArgs: args, Tags: []string{r.tag}, NoCache: r.noCache, NetworkMode: r.network,
-		Remove: true, ForceRemove: true, Version: build.BuilderV1,
+		Remove: true, ForceRemove: true, Version: version,
 	})
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, res.Body.Close()) }()
 	err = messages(res.Body, func(m jsonstream.Message) error {
-		if m.Aux != nil {
+		if m.ID == traceID && m.Aux != nil {
+			m.Stream = tr.lines(*m.Aux)
+		} else if m.Aux != nil {
 			var aux struct{ ID string }
 			if err := json.Unmarshal(*m.Aux, &aux); err == nil && aux.ID != "" {
 				id = aux.ID

@@ -75,6 +75,7 @@ func newImagesBuild(st *state) *cobra.Command {
 	f.StringVar(&o.Base, "base", "", "`IMAGE` to begin with, or the tar of a root filesystem (default the lock's)")
 	f.StringVar(&o.Browser, "browser", "playwright", "whose Chromium: playwright, or debian where only that can be reached")
 	f.StringVar(&o.Cua, "cua", "release", "which cua-driver: release, or standin, which only lists windows")
+	f.StringVar(&o.Builder, "builder", "classic", "the engine's builder: classic or buildkit")
 	f.StringVar(&o.Release, "release", "", "`VERSION` of a release: nothing unresolved, no stand-in")
 	f.StringVar(&o.Revision, "revision", "", "`COMMIT` that the image is built from")
 	f.StringVar(&o.Layout, "output", "", "`DIR` of an OCI layout to write, for \"images publish\"")

@@ -181,6 +181,9 @@ func owners() map[string][]string {
 		"github.com/google/go-cmp/cmp":       {"internal/testkit"},
 		"github.com/rogpeppe/go-internal":    {},
 		"github.com/stretchr/testify/assert": {},
+		"github.com/moby/moby/api":           {"images"},
+		"github.com/moby/moby/client":        {"images"},
+		"github.com/containerd/errdefs":      {"images"},
 	}
 }
 
