@@ -169,15 +169,12 @@ func (b *Built) settle(ctx context.Context, e *Engine, l Lock, o BuildOptions, i
 	if b.Exported, err = export(ctx, archive, l.Created(), o.Layout, o.Tag); err != nil {
 		return err
 	}
-	if err := b.load(ctx, e, o.Tag); err != nil {
-		return fmt.Errorf("give %s back to the engine: %w", b.ID, err)
+	if err := b.load(ctx, e, o.Tag, o.Layout); err != nil {
+		return fmt.Errorf("give %s back to the engine: %w (with --output an engine can be given all layers)", b.ID, err)
 	}
 	got, err := e.Image(ctx, o.Tag)
 	if err != nil {
 		return err
-	}
-	if got.ID != b.ID && got.ID != b.Digest {
-		return fmt.Errorf("the engine has %s under %s, expected %s", got.ID, o.Tag, b.ID)
 	}
 	if o.NoCache && id != got.ID {
 		// Nothing will build on it. Other builds keep what the engine made, as their cache.

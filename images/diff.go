@@ -113,10 +113,10 @@ func (e *Engine) entries(ctx context.Context, image, diffID string) (_ map[strin
 		if err != nil {
 			return nil, err
 		}
-		// Only the content tells which layer this is.
-		if !strings.HasSuffix(h.Name, "layer.tar") && !strings.HasPrefix(h.Name, "blobs/") {
+		if h.Typeflag != tar.TypeReg {
 			continue
 		}
+		// Only the content tells which layer this is, or that it is none.
 		list, id, err := listLayer(tr)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", h.Name, err)

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -200,9 +199,38 @@ func (x *exporter) image(created time.Time) (out Exported, p platformDoc, err er
 	return out, platformDoc{Architecture: c.Architecture, OS: c.OS, Variant: c.Variant}, nil
 }
 
-// load gives the image, under its settled config, back to the engine that has its layers, and
-// tags it.
-func (o Exported) load(ctx context.Context, e *Engine, tag string) error {
+// load gives the image, under its settled config, to an engine and tags it. An engine that has
+// the layers needs no more than the config; another gets them from the layout in dir, if there
+// is one.
+func (o Exported) load(ctx context.Context, e *Engine, tag, dir string) error {
+	err := o.loaded(ctx, e, tag, "")
+	if err != nil && dir != "" {
+		err = o.loaded(ctx, e, tag, dir)
+	}
+	return err
+}
+
+// loaded loads the image and checks that the engine has it then.
+func (o Exported) loaded(ctx context.Context, e *Engine, tag, dir string) error {
+	pr, pw := io.Pipe()
+	go func() { pw.CloseWithError(o.archive(pw, tag, dir)) }()
+	err := e.load(ctx, pr)
+	if err = errors.Join(err, pr.Close()); err != nil {
+		return err
+	}
+	got, err := e.Image(ctx, tag)
+	if err != nil {
+		return err
+	}
+	if got.ID != o.ID && got.ID != o.Digest {
+		return fmt.Errorf("the engine has %s under %s, expected %s", got.ID, tag, o.ID)
+	}
+	return nil
+}
+
+// archive writes the image as a Docker archive, with the layers of the layout in dir, or with
+// none.
+func (o Exported) archive(w io.Writer, tag, dir string) error {
 	name := strings.TrimPrefix(o.ID, "sha256:") + ".json"
 	paths := make([]string, len(o.Layers))
 	for i, l := range o.Layers {
@@ -212,19 +240,43 @@ func (o Exported) load(ctx context.Context, e *Engine, tag string) error {
 	if err != nil {
 		return err
 	}
-	var buf bytes.Buffer
-	tw := tar.NewWriter(&buf)
-	files := map[string][]byte{name: o.config, "manifest.json": manifest}
-	for _, f := range slices.Sorted(maps.Keys(files)) {
-		if err := tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f, Mode: 0o644, Size: int64(len(files[f]))}); err != nil {
+	tw := tar.NewWriter(w)
+	put := func(name string, size int64, r io.Reader) error {
+		if err := tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: size}); err != nil {
 			return err
 		}
-		if _, err := tw.Write(files[f]); err != nil {
-			return err
-		}
-	}
-	if err := tw.Close(); err != nil {
+		_, err := io.Copy(tw, r)
 		return err
 	}
-	return e.load(ctx, &buf)
+	for i, l := range o.Layers {
+		if dir == "" || slices.Contains(paths[:i], paths[i]) {
+			continue
+		}
+		if err := unpacked(filepath.Join(dir, "blobs", "sha256", strings.TrimPrefix(l.Digest, "sha256:")), func(r io.Reader) error {
+			return put(paths[i], l.Size, r)
+		}); err != nil {
+			return err
+		}
+	}
+	if err := put(name, int64(len(o.config)), bytes.NewReader(o.config)); err != nil {
+		return err
+	}
+	if err := put("manifest.json", int64(len(manifest)), bytes.NewReader(manifest)); err != nil {
+		return err
+	}
+	return tw.Close()
+}
+
+// unpacked reads a compressed blob.
+func unpacked(path string, use func(io.Reader) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // opened for reading
+	r, err := gzip.NewReader(f)
+	if err != nil {
+		return err
+	}
+	return use(r)
 }
