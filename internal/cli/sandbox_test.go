@@ -57,7 +57,7 @@ func sandboxHome(t *testing.T) (h home.Home, env map[string]string) {
 	return h, env
 }
 
-func configOf(t *testing.T, h home.Home) string {
+func configText(t *testing.T, h home.Home) string {
 	t.Helper()
 	data, err := os.ReadFile(h.Config())
 	if err != nil {
@@ -88,7 +88,7 @@ func TestSandboxSwitchAndKeep(t *testing.T) {
 			if code, out, errs = run(t, env, "sandbox", verb); code != exitcode.OK || !strings.Contains(out, image) {
 				t.Errorf("exit %d, %q, %q", code, out, errs)
 			}
-			if got := configOf(t, h); got != pinnedTo(image) {
+			if got := configText(t, h); got != pinnedTo(image) {
 				t.Errorf("config.yaml is\n%s", got)
 			}
 			if code, out, _ = run(t, env, "sandbox", verb); code != exitcode.OK || !strings.Contains(out, "nothing to choose") {
@@ -114,7 +114,7 @@ func TestSandboxManaged(t *testing.T) {
 	h, env := sandboxHome(t)
 	env["HERMES_MANAGED"] = "nixos"
 	code, _, errs := run(t, env, "sandbox", "switch")
-	if code != exitcode.Managed || !strings.Contains(errs, "services.hermes-agent.settings.terminal.docker_image") || configOf(t, h) != sandboxConfig {
+	if code != exitcode.Managed || !strings.Contains(errs, "services.hermes-agent.settings.terminal.docker_image") || configText(t, h) != sandboxConfig {
 		t.Errorf("exit %d, %q", code, errs)
 	}
 }
@@ -158,7 +158,7 @@ func TestAskSwitch(t *testing.T) {
 				t.Errorf("%s: %q lacks %q", name, said, want)
 			}
 		}
-		if configOf(t, h) != sandboxConfig {
+		if configText(t, h) != sandboxConfig {
 			t.Fatalf("%s wrote the config", name)
 		}
 	}
@@ -169,15 +169,15 @@ func TestAskSwitch(t *testing.T) {
 		cancel()
 	}()
 	ask(ended, r)
-	if configOf(t, h) != sandboxConfig {
+	if configText(t, h) != sandboxConfig {
 		t.Fatal("an interrupt wrote the config")
 	}
 	broken := map[string]string{"HERMES_HOME": h.Dir, "DOCKER_HOST": "unix:///none.sock"}
-	if err := AskSwitch(t.Context(), Env{Stdin: strings.NewReader("y\n"), Stderr: io.Discard, Getenv: func(n string) string { return broken[n] }}, h); err != nil || configOf(t, h) != sandboxConfig {
+	if err := AskSwitch(t.Context(), Env{Stdin: strings.NewReader("y\n"), Stderr: io.Discard, Getenv: func(n string) string { return broken[n] }}, h); err != nil || configText(t, h) != sandboxConfig {
 		t.Errorf("no engine: %v", err)
 	}
 	ask(t.Context(), strings.NewReader(" Y \n"))
-	if got := configOf(t, h); got != pinnedTo(defaultImage) {
+	if got := configText(t, h); got != pinnedTo(defaultImage) {
 		t.Errorf("config.yaml is\n%s", got)
 	}
 	if said := ask(t.Context(), strings.NewReader("n\n")); said != "" {
@@ -187,7 +187,7 @@ func TestAskSwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask(t.Context(), strings.NewReader("no\n"))
-	if got := configOf(t, h); got != pinnedTo(testkit.DockerImage) {
+	if got := configText(t, h); got != pinnedTo(testkit.DockerImage) {
 		t.Errorf("config.yaml is\n%s", got)
 	}
 }
