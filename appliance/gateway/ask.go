@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+
+package gateway
+
+import (
+	"errors"
+	"time"
+
+	"github.com/hermes-appliance/hermes-appliance/appliance/agent"
+	"github.com/hermes-appliance/hermes-appliance/appliance/approval"
+	"github.com/hermes-appliance/hermes-appliance/appliance/model"
+)
+
+// Ask is a turn that somebody wants of a profile.
+type Ask struct {
+	Source string // the surface: "api-server", "webhook", "cli" …
+	// Session is the conversation to go on with. "" = the one of Key, or a new one.
+	Session string
+	Key     string // of a chat, see [SessionKey]; "" = none
+	UserID  string // who asks, as the surface knows them; "" = unknown
+	Title   string // of a new session; "" = from the first message
+
+	Input model.Message
+	// History is what the client says was before Input; with Stateless it is all the model is
+	// shown, and a session, if one is named, only records.
+	History   []model.Message
+	Stateless bool
+
+	Overlay  string   // the client's own system prompt, layered on the profile's; "" = none
+	Route    RouteAsk // which model; zero = the profile's
+	Effort   string   // reasoning effort; "" = the profile's
+	Toolsets []string // nil = those of the surface
+	// Attended says that somebody can answer approvals of this turn (gateway spec 1.9).
+	Attended bool
+}
+
+// RouteAsk is a model that a request names.
+type RouteAsk struct {
+	Model    string // an alias of model_routes, or a provider's name for it
+	Provider string
+}
+
+// SessionKey is the key of a chat: agent:<namespace>:<platform>:<type>:<chat>[:<thread>]. The
+// default profile's namespace is main; a profile that is called main gets another one.
+func SessionKey(profile, platform, chatType, chat, thread string) string {
+	namespace := profile
+	switch profile {
+	case "default", "":
+		namespace = "main"
+	case "main":
+		namespace = "main~"
+	}
+	key := "agent:" + namespace + ":" + platform + ":" + chatType + ":" + chat
+	if thread != "" {
+		key += ":" + thread
+	}
+	return key
+}
+
+// Further kinds of events, beside those of [agent.Event].
+const (
+	ApprovalAsked agent.EventKind = "approval_asked" // Approval: somebody must answer
+	ApprovalDone  agent.EventKind = "approval_done"  // Approval: it was answered, or its time is over
+	SessionNamed  agent.EventKind = "session_named"  // Text: the id of the session, before anything else
+)
+
+// Event is something that happens in a turn.
+type Event struct {
+	agent.Event
+
+	Approval *Approval // of ApprovalAsked and ApprovalDone
+}
+
+// Approval is a question to a person: may this command run?
+type Approval struct {
+	ID      string          `json:"id"`
+	Command string          `json:"command"` // as a person may see it: secrets masked
+	Reason  string          `json:"reason"`
+	Asked   time.Time       `json:"asked_at"`
+	Until   time.Time       `json:"expires_at"` // then the answer is no
+	Grants  bool            `json:"grantable"`  // "session" and "always" are possible
+	Answer  approval.Answer `json:"-"`          // of ApprovalDone
+}
+
+var (
+	// ErrDraining says that the gateway is stopping and takes no new turns.
+	ErrDraining = errors.New("the gateway is stopping; try again in a moment")
+	// ErrBusy says that a profile has as many turns running as it may.
+	ErrBusy = errors.New("too many turns are running for this profile; try again later")
+	// ErrNoApproval says that no question of that id waits: it was answered, or its time is over.
+	ErrNoApproval = errors.New("no approval of this id is waiting")
+)
