@@ -126,7 +126,7 @@ func chatParts(parts []Part) []openai.ChatCompletionContentPartUnionParam {
 	var out []openai.ChatCompletionContentPartUnionParam
 	for _, p := range parts {
 		if p.Image != nil {
-			out = append(out, openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: p.Image.dataURL()}))
+			out = append(out, openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: p.Image.DataURL()}))
 		} else if p.Text != "" {
 			out = append(out, openai.TextContentPart(p.Text))
 		}
@@ -134,7 +134,8 @@ func chatParts(parts []Part) []openai.ChatCompletionContentPartUnionParam {
 	return out
 }
 
-func (i *Image) dataURL() string {
+// DataURL returns the picture as a URL: its own, or one that holds its bytes.
+func (i *Image) DataURL() string {
 	if len(i.Data) == 0 {
 		return i.URL
 	}

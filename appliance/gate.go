@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+
+package appliance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hermes-appliance/hermes-appliance/appliance/approval"
+	"github.com/hermes-appliance/hermes-appliance/appliance/config"
+	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+)
+
+// BlockedError says that a command was not run. It is for the model and names no rule that
+// could be worked around, but says what a person may be asked.
+type BlockedError struct{ Reason string }
+
+func (e *BlockedError) Error() string { return "BLOCKED: " + e.Reason }
+
+// permit decides whether a command of the turn may run, and asks if a person must say so. It
+// is the one gate for every surface (H#30882). said is what the model is told of an approval.
+func (w *work) permit(ctx context.Context, command, dir string, policy *config.Terminal) (said string, err error) {
+	rules, err := w.approvals()
+	if err != nil {
+		return "", err
+	}
+	lists := approval.NewLists(w.t.rt.env.Allowlists(), w.t.rt.log)
+	granted, yolo := w.t.rt.grants.Granted(w.t.home.Dir, w.session)
+	c := approval.Context{
+		Presence: w.presence(), Yolo: yolo, Contained: policy.Backend() != "local", Dir: dir,
+		UserHome: w.t.rt.env.Getenv("HOME"), Homes: w.homes(), GatewayPID: w.t.rt.pid,
+		Permanent: lists.Read(ctx, w.t.home.Dir), Session: granted,
+	}
+	v := approval.Decide(rules, command, c)
+	log := w.t.rt.log.With("profile", w.t.home.Profile, "session", w.session, "command", v.Shown)
+	switch v.Decision {
+	case approval.Allow:
+		return "", nil
+	case approval.Refuse:
+		log.InfoContext(ctx, "command refused", "reason", v.Reason)
+		return "", &BlockedError{v.Reason}
+	}
+	answer := w.turn.Permit(ctx, v, rules.Timeout)
+	book := approval.Book{Sessions: &w.t.rt.grants, Lists: lists}
+	run, err := book.Settle(ctx, w.t.home.Dir, w.session, v, answer)
+	if err != nil {
+		log.WarnContext(ctx, "the answer could not be kept", "error", err)
+	}
+	log.InfoContext(ctx, "command decided by a person", "run", run)
+	if !run {
+		return "", &BlockedError{v.Reason + "; nobody approved it. Do not try it again in another form: ask the user"}
+	}
+	return "approved by the user", nil
+}
+
+// approvals are the profile's rules of now. What cannot be read asks more, never less.
+func (w *work) approvals() (approval.Policy, error) {
+	section, err := w.b.view.Value("approvals")
+	if err != nil {
+		return approval.Policy{}, fmt.Errorf("nothing runs while the approval rules cannot be read: %w", err)
+	}
+	rules, problems := approval.ParsePolicy(section)
+	if len(problems) > 0 {
+		w.t.rt.log.Warn("approvals", "profile", w.t.home.Profile, "problems", strings.Join(problems, "; "))
+	}
+	if rules.Mode == approval.Smart {
+		// No auxiliary model looks first here: a person decides, as whenever it is unsure.
+		rules.Mode = approval.Manual
+	}
+	return rules, nil
+}
+
+// presence is who could answer.
+func (w *work) presence() approval.Presence {
+	switch {
+	case w.turn.Ask.Attended:
+		return approval.Attended
+	case w.turn.Ask.Source == "cron":
+		return approval.Cron
+	case w.turn.Ask.Source == "cli":
+		return approval.SingleQuery
+	}
+	return approval.Unattended
+}
+
+// homes are the directories that commands must leave alone.
+func (w *work) homes() []string {
+	launch := w.t.rt.env.o.Launch
+	out := []string{launch.Root().Dir, w.t.home.Dir}
+	profiles, err := launch.Profiles()
+	if err == nil {
+		for _, h := range profiles {
+			out = append(out, h.Dir)
+		}
+	}
+	if dir := home.AdminDir(w.t.rt.env.Getenv); dir != "" {
+		out = append(out, dir)
+	}
+	return out
+}

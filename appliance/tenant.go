@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT
+
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/hermes-appliance/hermes-appliance/appliance/agent"
+	"github.com/hermes-appliance/hermes-appliance/appliance/config"
+	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
+	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+	"github.com/hermes-appliance/hermes-appliance/appliance/mcp"
+	"github.com/hermes-appliance/hermes-appliance/appliance/profile"
+	"github.com/hermes-appliance/hermes-appliance/appliance/redact"
+	"github.com/hermes-appliance/hermes-appliance/appliance/secret"
+	"github.com/hermes-appliance/hermes-appliance/appliance/session"
+	"github.com/hermes-appliance/hermes-appliance/appliance/tool"
+)
+
+// Tenant is one profile of a running gateway, with what is open for it: its sessions, its
+// terminal, its MCP servers. Everything it does is bound to its own home and secrets, anew for
+// each activity (S11, S14). It is safe for concurrent use.
+type Tenant struct {
+	rt   *Runtime
+	home home.Home
+	key  profile.Key
+
+	opening sync.Mutex
+	store   *session.Store
+	todos   map[string]*tool.Todo // by session
+
+	term terminals
+	mcp  servers
+}
+
+func newTenant(r *Runtime, h home.Home, key profile.Key) *Tenant {
+	t := &Tenant{rt: r, home: h, key: key}
+	t.term.t, t.mcp.t = t, t
+	return t
+}
+
+// Name is the profile's id.
+func (t *Tenant) Name() string { return t.home.Profile }
+
+// Key is the home key that turns of this profile are filed under.
+func (t *Tenant) Key() string { return string(t.key) }
+
+// bound is what one activity of the profile works with: its secrets and its config of now.
+type bound struct {
+	scope  *secret.Scope
+	view   config.View
+	lookup config.Lookup
+	redact *redact.Redactor
+}
+
+// bind binds an activity to the profile: every read of a secret in the context it returns is
+// the profile's or fails.
+func (t *Tenant) bind(ctx context.Context) (context.Context, bound, error) {
+	ctx = profile.Bind(ctx, profile.Task{Home: t.home})
+	scope, err := t.rt.env.Scope(ctx, t.home)
+	if err != nil {
+		return ctx, bound{}, err
+	}
+	ctx = secret.Bind(ctx, scope)
+	b := bound{scope: scope, lookup: func(name string) (string, bool) {
+		v, ok, err := t.rt.env.secrets.Get(ctx, name)
+		return v.Text.Reveal(), ok && err == nil
+	}}
+	c, err := t.rt.env.configs.Load(t.home, t.rt.env.configOptions())
+	if err != nil {
+		return ctx, b, err
+	}
+	b.view = c.With(b.lookup)
+	b.redact = t.redactor(b)
+	return ctx, b, nil
+}
+
+// redactor hides the profile's own secrets; it knows no other profile's.
+func (t *Tenant) redactor(b bound) *redact.Redactor {
+	on := redact.Switch(redact.Lookups{
+		Scope: func() (string, bool) { return b.lookup("HERMES_REDACT_SECRETS") },
+		Config: func() (bool, bool, error) {
+			if !b.view.Has("security", "redact_secrets") {
+				return false, false, nil
+			}
+			v, err := b.view.Bool("security", "redact_secrets")
+			return v, err == nil, err
+		},
+	})
+	var values []string
+	for _, v := range b.scope.Values() {
+		if v.Origin.Kind == secret.Launch || t.rt.env.policy.Global(v.Name) {
+			continue // of the host; a path or a locale is no secret
+		}
+		if tier, _ := t.rt.env.policy.Tier(v.Name); tier > 0 || t.rt.env.policy.Secretive(v.Name) || v.Origin.Kind == secret.Sourced {
+			values = append(values, v.Text.Reveal())
+		}
+	}
+	return redact.New(on, values)
+}
+
+// Sessions opens the profile's state.db, once.
+func (t *Tenant) Sessions(ctx context.Context) (*session.Store, error) {
+	t.opening.Lock()
+	defer t.opening.Unlock()
+	if t.store != nil {
+		return t.store, nil
+	}
+	_, b, err := t.bind(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o := session.Options{Log: t.rt.log.With("profile", t.home.Profile), Role: "gateway", Now: t.rt.now}
+	if t.home.Profile != home.Default {
+		o.Profile = t.home.Profile
+	}
+	if o.JournalMode, err = b.view.String("database", "journal_mode"); err != nil {
+		return nil, err
+	}
+	if b.view.Has("database", "synchronous") {
+		if o.Synchronous, err = b.view.String("database", "synchronous"); err != nil {
+			return nil, err
+		}
+	}
+	manager, err := t.home.Manager(t.rt.env.Getenv)
+	o.KeepMode = manager != "" || err != nil || t.rt.env.Getenv("HERMES_SKIP_CHMOD") != ""
+	store, err := session.Open(context.WithoutCancel(ctx), filepath.Join(t.home.Dir, "state.db"), o)
+	if err != nil {
+		return nil, err
+	}
+	t.store = store
+	return store, nil
+}
+
+// StoreHealth is how the profile's state.db is; ok is false while it is not open.
+func (t *Tenant) StoreHealth() (h session.Health, ok bool) {
+	t.opening.Lock()
+	defer t.opening.Unlock()
+	if t.store == nil {
+		return h, false
+	}
+	return t.store.Health(), true
+}
+
+// MCP is how the profile's MCP servers are.
+func (t *Tenant) MCP() []mcp.Status {
+	all, _ := t.rt.servers.Health()
+	return slices.DeleteFunc(all, func(s mcp.Status) bool { return s.Profile != string(t.key) })
+}
+
+// Turn finds a turn of this profile.
+func (t *Tenant) Turn(id string) (*gateway.Turn, bool) { return t.rt.Turns.Get(string(t.key), id) }
+
+// Ask starts a turn. It goes on when ctx ends; [gateway.Turn.Stop] ends it.
+func (t *Tenant) Ask(ctx context.Context, a gateway.Ask) (*gateway.Turn, error) {
+	_, b, err := t.bind(ctx)
+	if err != nil {
+		return nil, err
+	}
+	most := 10
+	if b.view.Has("gateway", "api_server", "max_concurrent_runs") {
+		n, err := b.view.Int("gateway", "api_server", "max_concurrent_runs")
+		if err != nil {
+			return nil, err
+		}
+		most = int(n)
+	}
+	if a.Source != "api-server" {
+		most = 0
+	}
+	return t.rt.Turns.Start(t.rt.base, string(t.key), a, most, t.run)
+}
+
+// run is a turn from its session to its answer.
+func (t *Tenant) run(ctx context.Context, turn *gateway.Turn, emit func(agent.Event)) (agent.Result, error) {
+	ctx, b, err := t.bind(ctx)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	rs, err := routes(b.view, b.lookup, turn.Ask.Route)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	rec, err := t.open(ctx, b, turn, rs[0].Model)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	defer func() {
+		if err := rec.turn.Close(context.WithoutCancel(ctx)); err != nil {
+			t.rt.log.Warn("a turn was not closed", "profile", t.home.Profile, "session", rec.ID(), "error", err)
+		}
+	}()
+	turn.Named(rec.ID())
+	w := &work{t: t, b: b, turn: turn, session: rec.ID()}
+	o, err := w.options(ctx, rs)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	a, err := agent.New(o)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	var s agent.Session = rec
+	if turn.Ask.Stateless {
+		s = &stateless{record: rec, history: turn.Ask.History}
+	}
+	return a.Run(ctx, s, turn.Ask.Input, turn.Control, emit)
+}
+
+// open finds or makes the session of a turn and takes its lease.
+func (t *Tenant) open(ctx context.Context, b bound, turn *gateway.Turn, modelName string) (*record, error) {
+	store, err := t.Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a := &turn.Ask
+	id := a.Session
+	if id == "" && a.Key != "" {
+		if s, err := store.Resume(ctx, a.Source, a.Key); err == nil {
+			id = s.ID
+		} else if !errors.Is(err, session.ErrNoSession) {
+			return nil, err
+		}
+	}
+	if id == "" {
+		s, err := store.Create(ctx, session.Session{Source: a.Source, SessionKey: a.Key, UserID: a.UserID, Title: title(a), Model: modelName})
+		if err != nil {
+			return nil, err
+		}
+		id = s.ID
+	}
+	lease, err := store.Begin(ctx, id, "gateway")
+	if next, ok := errors.AsType[*session.ContinuedError](err); ok {
+		id = next.Tip
+		lease, err = store.Begin(ctx, id, "gateway")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &record{store, lease, id}, nil
+}
+
+// title is what a session is called until somebody names it: the beginning of its first
+// message.
+func title(a *gateway.Ask) string {
+	if a.Title != "" {
+		return a.Title
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(a.Input.Text()), "\n")
+	if r := []rune(first); len(r) > 60 {
+		first = string(r[:59]) + "…"
+	}
+	return first
+}
+
+// reload has the profile's MCP servers be those of its config of now.
+func (t *Tenant) reload(ctx context.Context, b bound) { t.mcp.apply(ctx, b) }
+
+// close ends what the profile has open.
+func (t *Tenant) close(ctx context.Context) error {
+	err := t.term.close(ctx)
+	t.opening.Lock()
+	defer t.opening.Unlock()
+	if t.store != nil {
+		err = errors.Join(err, t.store.Close())
+		t.store = nil
+	}
+	if err != nil {
+		return fmt.Errorf("profile %s: %w", t.home.Profile, err)
+	}
+	return nil
+}
+
+// dir is a directory of the profile's home, made if need be.
+func (t *Tenant) dir(parts ...string) (string, error) {
+	path := t.home.Dir
+	for _, p := range parts {
+		path = filepath.Join(path, p)
+		if err := t.term.files.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return "", err
+		}
+	}
+	return path, nil
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT
+
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/hermes-appliance/hermes-appliance/appliance/childenv"
+	"github.com/hermes-appliance/hermes-appliance/appliance/config"
+	"github.com/hermes-appliance/hermes-appliance/appliance/process"
+	"github.com/hermes-appliance/hermes-appliance/appliance/sandbox"
+	"github.com/hermes-appliance/hermes-appliance/appliance/terminal"
+	"github.com/hermes-appliance/hermes-appliance/appliance/terminal/docker"
+	"github.com/hermes-appliance/hermes-appliance/appliance/terminal/local"
+	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
+)
+
+// terminals is where a profile's commands run. A backend is made when the first command comes
+// and again when the profile's terminal settings change; one that fails is not remembered.
+type terminals struct {
+	t     *Tenant
+	files atomicfile.Writer
+	procs *terminal.Procs
+
+	mu      sync.Mutex
+	backend terminal.Backend
+	policy  *config.Terminal
+	made    string // the settings it was made from
+}
+
+// at returns the backend of the profile's settings of now. A policy that cannot be read is an
+// error: nothing runs under another one (P8).
+func (x *terminals) at(ctx context.Context, b bound) (terminal.Backend, *config.Terminal, error) {
+	policy, err := x.settings(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.procs == nil {
+		x.procs = terminal.NewProcs(terminal.ProcsConfig{Log: x.t.rt.log, Now: x.t.rt.now})
+	}
+	now := fingerprint(policy)
+	if x.backend != nil && x.made == now {
+		return x.backend, policy, nil
+	}
+	host, err := x.host(ctx, b, policy)
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := x.t.dir("cache")
+	if err != nil {
+		return nil, nil, err
+	}
+	c := terminal.Config{
+		Host: host, Log: x.t.rt.log.With("profile", x.t.home.Profile), Env: x.env, Temp: "/tmp",
+		Login: terminal.LoginFiles(policy.Strings("shell_init_files"), policy.Bool("auto_source_bashrc")),
+		Spill: &terminal.Spill{Dir: filepath.Join(dir, "terminal-output"), Now: x.t.rt.now},
+	}
+	if policy.Backend() == "local" {
+		c.Dir, c.Temp = policy.Text("cwd"), x.temp(policy, dir)
+	}
+	old := x.backend
+	x.backend, x.policy, x.made = terminal.New(c), policy, now
+	if old != nil {
+		if err := old.Close(ctx); err != nil {
+			x.t.rt.log.Warn("an old terminal was not closed", "profile", x.t.home.Profile, "error", err)
+		}
+	}
+	return x.backend, policy, nil
+}
+
+func (x *terminals) settings(b bound) (*config.Terminal, error) {
+	env := x.t.rt.env
+	in := config.TerminalInput{UserHome: env.Getenv("HOME"), Lookup: func(name string) (string, bool) {
+		v, ok := b.scope.Lookup(name)
+		return v.Text.Reveal(), ok
+	}}
+	if x.t.key == env.host.LaunchKey() {
+		in.Launch = env.lookup
+	}
+	return env.configs.Terminal(x.t.home, env.configOptions(), in)
+}
+
+// fingerprint changes when a setting does.
+func fingerprint(policy *config.Terminal) string {
+	vars := policy.Vars()
+	var b strings.Builder
+	for _, name := range policy.Names() {
+		b.WriteString(strconv.Quote(name) + strconv.Quote(vars[name]))
+	}
+	b.WriteString(string(policy.Pin()))
+	return b.String()
+}
+
+// host is the place that the profile's backend names. One that is not there yet is refused: a
+// profile that asked for a sandbox never gets this machine instead (O#84942).
+func (x *terminals) host(ctx context.Context, b bound, policy *config.Terminal) (terminal.Host, error) {
+	rt := x.t.rt
+	switch backend := policy.Backend(); backend {
+	case "local":
+		return local.New(local.Config{Registry: rt.processes, Temp: "/", Home: rt.env.Getenv("HOME")}), nil
+	case "docker":
+		engine, err := rt.containers(ctx)
+		if err != nil {
+			return nil, docker.Explain(err)
+		}
+		spec, err := sandbox.FromSettings(policy, sandbox.Place{
+			Home: x.t.home.Dir, Key: string(x.t.key), Profile: x.t.home.Profile, Pinned: policy.Pin() != config.NoPin,
+			User: strconv.Itoa(os.Geteuid()) + ":" + strconv.Itoa(os.Getegid()),
+		})
+		if err != nil {
+			return nil, err
+		}
+		x.pending(ctx, engine, spec)
+		return docker.New(docker.Config{Engine: engine, Spec: spec, Registry: rt.processes, Log: rt.log}), nil
+	default:
+		return nil, fmt.Errorf("terminal.backend: %s cannot be used here yet; use local or docker", backend)
+	}
+}
+
+// pending logs that a sandbox waits for its owner's word: a gateway never decides (migrations
+// spec §5).
+func (x *terminals) pending(ctx context.Context, engine *sandbox.Engine, spec sandbox.Spec) {
+	if s, err := engine.Pending(ctx, spec); err == nil && s != nil {
+		x.t.rt.log.Warn("the sandbox was made from another image than the default of now; it is kept until you decide",
+			"profile", x.t.home.Profile, "decide", "hermes-appliance sandbox status")
+	}
+}
+
+// temp is where local commands keep their snapshots.
+func (x *terminals) temp(policy *config.Terminal, cache string) string {
+	system := "/tmp"
+	usable := func(dir string) bool {
+		info, err := os.Stat(dir)
+		return err == nil && info.IsDir()
+	}
+	lookup := func(name string) string {
+		if v, ok := policy.Get(name); ok {
+			return v
+		}
+		return x.t.rt.env.Getenv(name)
+	}
+	if err := x.files.Mkdir(filepath.Join(cache, "terminal"), 0o700); err != nil {
+		x.t.rt.log.Warn("no directory for shell snapshots in the home", "error", err)
+	}
+	return local.TempDir(lookup, x.t.home.Dir, system, usable)
+}
+
+// sessionVars is what commands may know of their conversation.
+type sessionVars struct{ id, platform string }
+
+type sessionKey struct{}
+
+// env builds the environment of the next command.
+func (x *terminals) env(ctx context.Context, k process.Kind) (terminal.Env, error) {
+	s, err := x.t.rt.env.Snapshot(ctx, x.t.home)
+	if err != nil {
+		return terminal.Env{}, err
+	}
+	if v, ok := ctx.Value(sessionKey{}).(sessionVars); ok {
+		s.SessionEngaged, s.SessionPlatform = true, v.platform
+		s.Session = []childenv.Var{
+			{Name: "HERMES_SESSION_ID", Value: v.id, Origin: childenv.Session},
+			{Name: "HERMES_SESSION_PLATFORM", Value: v.platform, Origin: childenv.Session},
+		}
+	}
+	x.mu.Lock()
+	policy := x.policy
+	x.mu.Unlock()
+	kind := "terminal"
+	switch {
+	case policy != nil && policy.Backend() != "local":
+		kind = "terminal-remote"
+		s.Forward = slices.Concat(policy.Strings("docker_forward_env"), s.Target.Passthrough)
+	case k == process.Background:
+		kind = "background"
+	}
+	vars, err := x.t.rt.env.policy.Build(kind, s)
+	if err != nil {
+		return terminal.Env{}, err
+	}
+	if policy != nil && kind == "terminal-remote" {
+		for name, value := range policy.Table("docker_env") {
+			vars = append(vars, name+"="+value)
+		}
+	}
+	scoped := slices.Clone(s.Target.Passthrough)
+	for _, kv := range vars {
+		name, _, _ := strings.Cut(kv, "=")
+		if x.t.rt.env.policy.Transient(name, s.Target) != "" {
+			scoped = append(scoped, name)
+		}
+	}
+	return terminal.Env{Vars: vars, Scoped: scoped}, nil
+}
+
+func (x *terminals) close(ctx context.Context) error {
+	x.mu.Lock()
+	backend := x.backend
+	x.backend = nil
+	x.mu.Unlock()
+	if backend == nil {
+		return nil
+	}
+	return errors.Join(backend.Close(ctx))
+}
