@@ -508,3 +508,24 @@ func count(t testing.TB, e *Engine, s Spec) int {
 	}
 	return len(items)
 }
+
+// TestFullIsCounted: whatever the engine says when it cannot begin a command, a container
+// that has no room is told from one that is ill.
+func TestFullIsCounted(t *testing.T) {
+	t.Parallel()
+	s := wanted(t)
+	s.Pids = 60
+	c := ensure(t, dial(t, Options{}), s)
+	if err := c.refused(t.Context(), "try", 126, "OCI runtime exec failed: some words"); !errors.Is(err, ErrEngine) {
+		t.Errorf("with room: got %v", err)
+	}
+	p, err := c.Start(t.Context(), Exec{Argv: []string{"sh", "-c", "i=0; while [ $i -lt 45 ]; do sleep 3600 & i=$((i+1)); done; echo up; wait"}, Stdout: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.PID()
+	eventually(t, "45 processes", func() bool { return c.full(t.Context()) })
+	if err := c.refused(t.Context(), "try", 126, "OCI runtime exec failed: some words"); !errors.Is(err, ErrPidsExhausted) {
+		t.Errorf("without room: got %v", err)
+	}
+}

@@ -94,8 +94,11 @@ func TestLayout(t *testing.T) {
 	s := Spec{
 		Identity: Identity{Home: "h", Profile: "p"}, Image: "i", Data: filepath.Join(dir, "sandboxes", "docker", "a"), Volumes: []string{"nonsense", "/own:/taken"},
 		Mounts: []Mount{
-			{Source: filepath.Join(dir, "skills"), Target: "/skills"}, {Source: filepath.Join(dir, "token"), Target: "/t", File: true},
-			{Source: filepath.Join(dir, "skills"), Target: "/t2", File: true}, {Source: filepath.Join(dir, "none"), Target: "/n"}, {Source: dir, Target: "/taken"},
+			{Source: filepath.Join(dir, "skills"), Target: "/skills"},
+			{Source: filepath.Join(dir, "token"), Target: "/t", File: true},
+			{Source: filepath.Join(dir, "skills"), Target: "/t2", File: true},
+			{Source: filepath.Join(dir, "none"), Target: "/n"},
+			{Source: dir, Target: "/taken"},
 		},
 	}
 	l, err := e.lay(s)
@@ -157,8 +160,25 @@ func TestExtraArgs(t *testing.T) {
 		t.Errorf("got %+v", h)
 	}
 	for _, bad := range [][]string{
-		{"--name", "x"}, {"--rm"}, {"-d"}, {"--cidfile=x"}, {"--label", "hermes-agent=0"}, {"--memory", "much"}, {"--memory"}, {"--privileged=false"}, {"image"}, {"--env", "A"},
-		{"--device", "kvm"}, {"--publish", "x:y"}, {"--volume", "/a"}, {"--dns", "x"}, {"--gpus", "some"}, {"--cpus", "-1"}, {"--ulimit", "x"}, {"--restart", "always"}, {"--workdir", "/x"},
+		{"--name", "x"},
+		{"--rm"},
+		{"-d"},
+		{"--cidfile=x"},
+		{"--label", "hermes-agent=0"},
+		{"--memory", "much"},
+		{"--memory"},
+		{"--privileged=false"},
+		{"image"},
+		{"--env", "A"},
+		{"--device", "kvm"},
+		{"--publish", "x:y"},
+		{"--volume", "/a"},
+		{"--dns", "x"},
+		{"--gpus", "some"},
+		{"--cpus", "-1"},
+		{"--ulimit", "x"},
+		{"--restart", "always"},
+		{"--workdir", "/x"},
 	} {
 		if err := applyExtra(base(), bad); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), bad[0][:2]) {
 			t.Errorf("%q: got %v", bad, err)
