@@ -7,7 +7,10 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 )
 
 // Guard says which files an agent's tools leave alone. It judges resolved paths only. It is a
@@ -210,4 +213,24 @@ func profileOwn(rel string) bool {
 		}
 	}
 	return rel == "soul.md"
+}
+
+// HomesOf returns the homes that a guard knows: the default one and every profile, as they are
+// now. A profile that cannot be resolved is one that nobody can reach by another path either.
+func HomesOf(h home.Home) ([]Home, error) {
+	profiles, err := h.Profiles()
+	if err != nil {
+		return nil, err
+	}
+	var out []Home
+	for _, p := range append([]home.Home{h.Root(), h}, profiles...) {
+		dir, err := filepath.EvalSymlinks(p.Dir)
+		if err != nil {
+			dir = p.Dir
+		}
+		if c := (Home{dir, p.Profile}); !slices.Contains(out, c) {
+			out = append(out, c)
+		}
+	}
+	return out, nil
 }

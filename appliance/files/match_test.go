@@ -166,7 +166,7 @@ func FuzzFind(f *testing.F) {
 
 // FuzzForm: what decodes encodes to the same bytes.
 func FuzzForm(f *testing.F) {
-	for _, s := range []string{"", "a\r\nb\r\n", "\ufeffa\n", "\xff\xfea\x00\n\x00", "\xfe\xff\x00a", "a\x00b\x00", "a\rb\r\n", "\xff\xfe\x00\xd8"} {
+	for _, s := range []string{"", "a\r\nb\r\n", "\ufeffa\n", "\xff\xfea\x00\n\x00", "\xfe\xff\x00a", "a\x00b\x00", "a\rb\r\n", "a\r\r\n", "\xff\xfe\x00\xd8"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
