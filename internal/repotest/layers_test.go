@@ -176,7 +176,6 @@ func owners() map[string][]string {
 		"github.com/spf13/pflag":             {"internal/cli"},
 		"go.yaml.in/yaml/v3":                 {"migrate/yamlspan"},
 		"github.com/aymanbagabas/go-udiff":   {"migrate", "appliance/files"}, // both show people what changes
-		"github.com/bmatcuk/doublestar":      {"appliance/files"},
 		"github.com/JohannesKaufmann":        {"appliance/tool"},
 		"github.com/gofrs/flock":             {"appliance/home"},
 		"github.com/knadh/koanf":             {"appliance/config"},
