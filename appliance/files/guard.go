@@ -43,7 +43,7 @@ func (g Guard) Read(h Host, at Place) error {
 	p := norm(at.Path)
 	base := path.Base(p)
 	switch {
-	case under(p, "/dev") && h.Local(), procSecret.MatchString(p):
+	case device(p) && h.Local(), procSecret.MatchString(p):
 		return refuse(at, "access denied: a device or the memory of a process")
 	case isDotenv(base):
 		return refuse(at, "access denied: environment files hold secrets; ask the user, or read the project's .env.example")
@@ -171,13 +171,16 @@ func userCredential(rel string) bool {
 }
 
 func systemPath(p string) bool {
-	for _, dir := range []string{"/etc", "/private/etc", "/boot", "/usr/lib/systemd", "/lib/systemd", "/proc", "/sys", "/dev", "/private/var/db", "c:/windows"} {
+	for _, dir := range []string{"/etc", "/private/etc", "/boot", "/usr/lib/systemd", "/lib/systemd", "/proc", "/sys", "/private/var/db", "c:/windows"} {
 		if under(p, dir) {
 			return true
 		}
 	}
-	return path.Base(p) == "docker.sock"
+	return device(p) || path.Base(p) == "docker.sock"
 }
+
+// device reports whether a path is among the devices; /dev/shm holds files.
+func device(p string) bool { return under(p, "/dev") && !under(p, "/dev/shm") }
 
 // homeSecret goes by the path below a Hermes home.
 func homeSecret(rel string) bool {

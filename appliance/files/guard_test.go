@@ -46,6 +46,7 @@ func TestGuard(t *testing.T) {
 		{"/boot/x", true, false},
 		{"/run/docker.sock", true, false},
 		{"/dev/sda", false, false},
+		{"/dev/shm/x", true, true},
 		{"/proc/self/environ", false, false},
 		{"/proc/1234/mem", false, false},
 		{"/proc/kmsg", false, false},
