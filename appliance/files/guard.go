@@ -7,7 +7,10 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 )
 
 // Guard says which files an agent's tools leave alone. It judges resolved paths only. It is a
@@ -40,7 +43,7 @@ func (g Guard) Read(h Host, at Place) error {
 	p := norm(at.Path)
 	base := path.Base(p)
 	switch {
-	case under(p, "/dev") && h.Local(), procSecret.MatchString(p):
+	case device(p) && h.Local(), procSecret.MatchString(p):
 		return refuse(at, "access denied: a device or the memory of a process")
 	case isDotenv(base):
 		return refuse(at, "access denied: environment files hold secrets; ask the user, or read the project's .env.example")
@@ -168,13 +171,16 @@ func userCredential(rel string) bool {
 }
 
 func systemPath(p string) bool {
-	for _, dir := range []string{"/etc", "/private/etc", "/boot", "/usr/lib/systemd", "/lib/systemd", "/proc", "/sys", "/dev", "/private/var/db", "c:/windows"} {
+	for _, dir := range []string{"/etc", "/private/etc", "/boot", "/usr/lib/systemd", "/lib/systemd", "/proc", "/sys", "/private/var/db", "c:/windows"} {
 		if under(p, dir) {
 			return true
 		}
 	}
-	return path.Base(p) == "docker.sock"
+	return device(p) || path.Base(p) == "docker.sock"
 }
+
+// device reports whether a path is among the devices; /dev/shm holds files.
+func device(p string) bool { return under(p, "/dev") && !under(p, "/dev/shm") }
 
 // homeSecret goes by the path below a Hermes home.
 func homeSecret(rel string) bool {
@@ -210,4 +216,24 @@ func profileOwn(rel string) bool {
 		}
 	}
 	return rel == "soul.md"
+}
+
+// HomesOf returns the homes that a guard knows: the default one and every profile, as they are
+// now. A profile that cannot be resolved is one that nobody can reach by another path either.
+func HomesOf(h home.Home) ([]Home, error) {
+	profiles, err := h.Profiles()
+	if err != nil {
+		return nil, err
+	}
+	var out []Home
+	for _, p := range append([]home.Home{h.Root(), h}, profiles...) {
+		dir, err := filepath.EvalSymlinks(p.Dir)
+		if err != nil {
+			dir = p.Dir
+		}
+		if c := (Home{dir, p.Profile}); !slices.Contains(out, c) {
+			out = append(out, c)
+		}
+	}
+	return out, nil
 }

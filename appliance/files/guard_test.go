@@ -6,9 +6,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 )
 
@@ -44,6 +46,7 @@ func TestGuard(t *testing.T) {
 		{"/boot/x", true, false},
 		{"/run/docker.sock", true, false},
 		{"/dev/sda", false, false},
+		{"/dev/shm/x", true, true},
 		{"/proc/self/environ", false, false},
 		{"/proc/1234/mem", false, false},
 		{"/proc/kmsg", false, false},
@@ -133,4 +136,20 @@ func TestGuardAfterLinks(t *testing.T) {
 			t.Errorf("search: %+v", r)
 		}
 	})
+}
+
+func TestHomesOf(t *testing.T) {
+	t.Parallel()
+	dir := tempDir(t)
+	testkit.WriteTree(t, dir, map[string]string{"real/config.yaml": "", "real/profiles/work/config.yaml": "", "elsewhere/config.yaml": ""})
+	for to, from := range map[string]string{"real": "link", "../../elsewhere": "real/profiles/away"} {
+		if err := os.Symlink(to, filepath.Join(dir, from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := HomesOf(home.Home{Dir: filepath.Join(dir, "link", "profiles", "work"), Profile: "work"})
+	want := []Home{{filepath.Join(dir, "real"), "default"}, {filepath.Join(dir, "real/profiles/work"), "work"}, {filepath.Join(dir, "elsewhere"), "away"}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v (%v), want %v", got, err, want)
+	}
 }

@@ -73,7 +73,9 @@ func shells(t testing.TB, dir string) map[string]*Shell {
 	bash, err := exec.LookPath("bash")
 	testkit.Need(t, "bash", err == nil, "no bash here")
 	add("bash", bash, os.Getenv("PATH"), "-c")
-	noisy := &runner{argv: []string{bash, "-c"}, dir: dir, env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, wrap: func(s string) string {
+	rg := filepath.Join(t.TempDir(), "rg.conf")
+	put(t, rg, "--hidden\n--no-ignore\n")
+	noisy := &runner{argv: []string{bash, "-c"}, dir: dir, env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "RIPGREP_CONFIG_PATH=" + rg, "CDPATH=/"}, wrap: func(s string) string {
 		return "echo Welcome; alias cat='cat -n' grep='grep --color=always' rm='rm -i'; shopt -s expand_aliases; printf() { echo no; }; export -f printf\neval " + quote(s) + "\ns=$?; echo bye; exit $s"
 	}}
 	out["noisy bash"] = &Shell{Label: "test noisy bash", Runner: noisy}

@@ -353,3 +353,28 @@ func TestKeep(t *testing.T) {
 		})
 	}
 }
+
+// TestSameFile: a file that took the opened one's place between the open and the second look
+// is noticed, also with no link in the path.
+func TestSameFile(t *testing.T) {
+	t.Parallel()
+	dir := tempDir(t)
+	d := &Direct{Dir: func() string { return dir }}
+	put(t, filepath.Join(dir, "f"), "judged")
+	at := locate(t, d, "f")
+	f, _, err := d.open(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := same(f, at); err != nil {
+		t.Errorf("the same file: %v", err)
+	}
+	put(t, filepath.Join(dir, "g"), "another")
+	if err := os.Rename(filepath.Join(dir, "g"), filepath.Join(dir, "f")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := same(f, at); !errors.Is(err, ErrMoved) {
+		t.Errorf("another file: %v", err)
+	}
+}

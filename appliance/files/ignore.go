@@ -6,16 +6,15 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/bmatcuk/doublestar/v4"
 )
 
 // ignoreRule is one line of a .gitignore.
 type ignoreRule struct {
-	glob    string // in the syntax of doublestar, from the directory of the file on
-	keep    bool   // the line starts with "!"
+	path    *regexp.Regexp // from the directory of the file on
+	keep    bool           // the line starts with "!"
 	dirOnly bool
 }
 
@@ -50,16 +49,12 @@ func parseIgnore(text string) []ignoreRule {
 		}
 		// A slash that is not the last character binds the pattern to the directory.
 		if strings.Contains(line, "/") {
-			r.glob = strings.TrimPrefix(line, "/")
+			line = strings.TrimPrefix(line, "/")
 		} else {
-			r.glob = "**/" + line
+			line = "**/" + line
 		}
-		// Braces mean themselves in git.
-		r.glob = strings.NewReplacer("{", `\{`, "}", `\}`, "[!", "[^").Replace(r.glob)
-		if strings.HasSuffix(r.glob, "/**") { // what is in it, not the directory
-			r.glob += "/*"
-		}
-		if doublestar.ValidatePattern(r.glob) {
+		if re, err := glob(line, false); err == nil {
+			r.path = re
 			out = append(out, r)
 		}
 	}
@@ -78,7 +73,7 @@ func (g *ignores) ignored(p string, isDir bool) bool {
 			if r.dirOnly && !isDir {
 				continue
 			}
-			if ok, err := doublestar.Match(r.glob, rel); ok && err == nil {
+			if r.path.MatchString(rel) {
 				return !r.keep
 			}
 		}

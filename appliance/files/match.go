@@ -12,15 +12,18 @@ import (
 type strategy string
 
 const (
-	exact      strategy = "exact"
-	trimmed    strategy = "line_trimmed"
-	indented   strategy = "indentation_flexible"
-	spaced     strategy = "whitespace_normalized"
-	unicoded   strategy = "unicode_normalized"
-	unescaped  strategy = "escape_normalized"
-	anchored   strategy = "block_anchor"
-	maxListed           = 5
-	anchorLike          = 0.7 // how much alike the inner lines of an anchored block must be
+	exact     strategy = "exact"
+	trimmed   strategy = "line_trimmed"
+	indented  strategy = "indentation_flexible"
+	spaced    strategy = "whitespace_normalized"
+	unicoded  strategy = "unicode_normalized"
+	unescaped strategy = "escape_normalized"
+	anchored  strategy = "block_anchor"
+	maxListed          = 5
+	// maxCompared bounds how many lines a strategy compares; a file of equal lines must not
+	// take for ever.
+	maxCompared = 5_000_000
+	anchorLike  = 0.7 // how much alike the inner lines of an anchored block must be
 )
 
 // span is a place in the text of a file, in bytes.
@@ -86,8 +89,9 @@ type rung struct {
 func ladder() []rung {
 	return []rung{
 		{exact, func(text, old string) []span { return all(text, old) }, func(_, _, with string) (string, error) { return with, nil }},
-		{trimmed, byLines(strings.TrimSpace, false), putLines},
+		// What differs in a common indentation fits line by line too: the stricter comes first.
 		{indented, byLines(nil, true), putLines},
+		{trimmed, byLines(strings.TrimSpace, false), putLines},
 		{spaced, byMap(collapse), putMapped(collapse)},
 		{unicoded, byMap(plain), putMapped(plain)},
 		{unescaped, func(text, old string) []span {
@@ -142,8 +146,16 @@ func byLines(norm func(string) string, relative bool) func(text, old string) []s
 		if !slices.ContainsFunc(want, func(l string) bool { return strings.TrimSpace(l) != "" }) {
 			return nil
 		}
+		head := strings.TrimSpace(want[0])
+		compared := 0
 		var out []span
 		for i := 0; i+len(want) <= len(have); i++ {
+			if strings.TrimSpace(have[i]) != head {
+				continue
+			}
+			if compared += len(want); compared > maxCompared {
+				return nil
+			}
 			window := have[i : i+len(want)]
 			if relative {
 				window = dedent(window)
@@ -218,13 +230,22 @@ func byAnchors(text, old string) []span {
 	if first == "" || last == "" {
 		return nil
 	}
+	const most = 20_000
 	var out []span
+	compared := 0
 	for i := 0; i+len(want) <= len(have); i++ {
 		if have[i] != first || have[i+len(want)-1] != last {
 			continue
 		}
+		if compared += len(want); compared > most {
+			return nil
+		}
 		sum := 0.0
 		for j := 1; j < len(want)-1; j++ {
+			if have[i+j] == want[j] {
+				sum++
+				continue
+			}
 			sum += likeness(have[i+j], want[j])
 		}
 		if sum/float64(len(want)-2) >= anchorLike {

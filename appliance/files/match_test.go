@@ -24,8 +24,9 @@ func TestLadder(t *testing.T) {
 	}{
 		{"exact", "a b c", "b", "X", "a X c", exact},
 		{"exact inside a line, to nothing", "a b c", " b", "", "a c", exact},
-		{"blanks at the ends of lines", code, "    return 2\n\n\tend", "    return 3\n\n\tend", strings.Replace(code, "return 2  ", "return 3", 1), trimmed},
-		{"other indentation", code, "if x:\n    return “one”", "if x:\n    y()\n    return “one”", "def f():\n    if x:\n        y()\n        return “one”\n    return 2  \n\n\tend\n", trimmed},
+		{"blanks at the ends of lines", code, "    return 2\n\n\tend", "    return 3\n\n\tend", strings.Replace(code, "return 2  ", "return 3", 1), indented},
+		{"other indentation", code, "if x:\n    return “one”", "if x:\n    y()\n    return “one”", "def f():\n    if x:\n        y()\n        return “one”\n    return 2  \n\n\tend\n", indented},
+		{"the place with the right indentation", "if a {\n  x\n    y\n}\nif a {\n  x\n  y\n}\n", "  x\n  y\n} ", "  z\n}", "if a {\n  x\n    y\n}\nif a {\n  z\n}\n", indented},
 		{"tabs for blanks", "\tif x {\n\t\ty()\n\t}\n", "    if x {\n        y()\n    }", "    if x {\n        z()\n    }", "\tif x {\n\t\tz()\n\t}\n", trimmed},
 		{"blanks inside a line", "x  =   f( 1 )\n", "x = f( 1 )", "x = f( 2 )", "x  =   f( 2 )\n", spaced},
 		{"part of a line with other blanks", "let a  =\t1; let b = 2;\n", "a = 1;", "a = 3;", "let a  =\t3; let b = 2;\n", spaced},
@@ -34,7 +35,7 @@ func TestLadder(t *testing.T) {
 		{"newline written as an escape", "a\nb\n", `a\nb`, `a\nc`, "a\nc\n", unescaped},
 		{"quote written as an escape", `say "x"`, `say \"x\"`, `say \"y\"`, `say "y"`, unescaped},
 		{"anchors", "begin {\n  one = compute(1, 2)\n  two = compute(3, 4)\n} end\n", "begin {\n  one = compute(1, 2);\n  two = compute(3, 4);\n} end", "begin {\n} end", "begin {\n} end\n", anchored},
-		{"CR LF in a file with both", "a\r\nb\r\nc\n", "a\nb", "a\nx\nb", "a\r\nx\r\nb\r\nc\n", trimmed},
+		{"CR LF in a file with both", "a\r\nb\r\nc\n", "a\nb", "a\nx\nb", "a\r\nx\r\nb\r\nc\n", indented},
 		{"newline at the end of old", "a\n b \nc\n", "b\n", "x\n", "a\n x\nc\n", trimmed},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -119,7 +120,7 @@ func TestReplaceTouchesOnlyThePlace(t *testing.T) {
 		}
 		return b.String()
 	}
-	for range 3000 {
+	for range 1000 {
 		before, after := random(rnd.IntN(40)), random(rnd.IntN(40))
 		old, with := "UNIQUE"+random(rnd.IntN(10))+"MARK", random(rnd.IntN(10))+"new"
 		got, how, err := sub(t, before+old+after, old, with, false)
@@ -166,7 +167,7 @@ func FuzzFind(f *testing.F) {
 
 // FuzzForm: what decodes encodes to the same bytes.
 func FuzzForm(f *testing.F) {
-	for _, s := range []string{"", "a\r\nb\r\n", "\ufeffa\n", "\xff\xfea\x00\n\x00", "\xfe\xff\x00a", "a\x00b\x00", "a\rb\r\n", "\xff\xfe\x00\xd8"} {
+	for _, s := range []string{"", "a\r\nb\r\n", "\ufeffa\n", "\xff\xfea\x00\n\x00", "\xfe\xff\x00a", "a\x00b\x00", "a\rb\r\n", "a\r\r\n", "\xff\xfe\x00\xd8"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

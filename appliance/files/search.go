@@ -10,8 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/bmatcuk/doublestar/v4"
 )
 
 // SearchRequest looks for text in files, or for files by name.
@@ -56,6 +54,8 @@ type Query struct {
 	re      *regexp.Regexp // the same, compiled, for one line
 	pre     *regexp.Regexp // for a whole file; nil = it could miss what re finds in a line
 	Names   string         // glob: a name, or with a slash a path below the root; "" = all
+	names   *regexp.Regexp // Names, for a name or a path
+	deep    *regexp.Regexp // Names with a slash, in any directory; nil = it has none
 	Context int
 	Max     int // matches or files after which it stops
 	Width   int // bytes of a line that are kept
@@ -164,8 +164,14 @@ func query(q SearchRequest, l Limits) (Query, error) {
 		}
 	}
 	hq.Names = strings.TrimPrefix(hq.Names, "./")
-	if !doublestar.ValidatePattern(hq.Names) {
-		return hq, fmt.Errorf("%q is no glob: check its brackets", hq.Names)
+	var err error
+	if hq.names, err = glob(hq.Names, true); err != nil {
+		return hq, fmt.Errorf("%q is no glob: %w", hq.Names, err)
+	}
+	if strings.Contains(hq.Names, "/") {
+		if hq.deep, err = glob("**/"+hq.Names, true); err != nil {
+			return hq, fmt.Errorf("%q is no glob: %w", hq.Names, err)
+		}
 	}
 	switch q.Mode {
 	case "", "content", "files_only", "count":
@@ -180,15 +186,10 @@ func (q Query) named(rel string) bool {
 	if q.Names == "" {
 		return true
 	}
-	name := rel
-	if !strings.Contains(q.Names, "/") {
-		name = path.Base(rel)
+	if q.deep == nil {
+		return q.names.MatchString(path.Base(rel))
 	}
-	ok, err := doublestar.Match(q.Names, name)
-	if !ok && err == nil && strings.Contains(q.Names, "/") {
-		ok, err = doublestar.Match("**/"+q.Names, name)
-	}
-	return ok && err == nil
+	return q.names.MatchString(rel) || q.deep.MatchString(rel)
 }
 
 // fill puts one page of what was found into the shape that was asked for.

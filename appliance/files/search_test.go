@@ -272,3 +272,74 @@ func BenchmarkPatch1MB(b *testing.B) {
 		}
 	})
 }
+
+// TestGlob: the syntax, and that no pattern takes long.
+func TestGlob(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		pattern, path string
+		want          bool
+	}{
+		{"*.go", "a.go", true},
+		{"*.go", "a/b.go", false},
+		{"a?c", "abc", true},
+		{"a?c", "a/c", false},
+		{"[a-c]x", "bx", true},
+		{"[!a-c]x", "bx", false},
+		{"[^a-c]x", "dx", true},
+		{"[!a]", "/", false},
+		{"[]x]", "]", true},
+		{"[[:digit:]]", "7", true},
+		{"**/a", "a", true},
+		{"**/a", "x/y/a", true},
+		{"**/a", "xa", false},
+		{"a/**", "a/b/c", true},
+		{"a/**", "a", false},
+		{"a/**/b", "a/b", true},
+		{"a/**/b", "a/x/y/b", true},
+		{"a**b", "axxb", true},
+		{"a**b", "a/b", false},
+		{"*.{go,py}", "x.py", true},
+		{"*.{go,py}", "x.js", false},
+		{"{a,{b,c}}x", "cx", true},
+		{`\*`, "*", true},
+		{`\*`, "x", false},
+		{"ü*", "über", true},
+		{"a.b", "axb", false},
+		{"**", "a/b", true},
+		{"x,y", "x,y", true},
+	} {
+		re, err := glob(row.pattern, true)
+		if err != nil || re.MatchString(row.path) != row.want {
+			t.Errorf("%s on %s: want %v (%v)", row.pattern, row.path, row.want, err)
+		}
+	}
+	for _, bad := range []string{"[a", "{a", "{a,{b}", strings.Repeat("a", 5000)} {
+		if _, err := glob(bad, true); err == nil {
+			t.Errorf("%.10s was taken", bad)
+		}
+	}
+	if re, err := glob("{a", false); err != nil || !re.MatchString("{a") {
+		t.Errorf("without choices a brace is itself: %v", err)
+	}
+	// These take for ever where a matcher tries every way.
+	for _, pattern := range []string{strings.Repeat("**/a/", 20) + "b", strings.Repeat("*a", 30) + "b", strings.Repeat("**/", 50) + "b"} {
+		g := &ignores{dir: "/r", rules: parseIgnore(pattern)}
+		for _, p := range []string{strings.Repeat("a/", 300) + "c", strings.Repeat("a", 5000)} {
+			if g.ignored("/r/"+p, false) {
+				t.Errorf("%.20s fits %.20s", pattern, p)
+			}
+		}
+	}
+}
+
+// TestFindBounded: files of equal lines end in an answer, whatever it is.
+func TestFindBounded(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("begin\nxx\n", 10_000) + "end"
+	for _, old := range []string{strings.Repeat("  begin\nxy\n", 5000) + "begin", strings.Repeat(" begin\n xx\n", 5000) + "no", "begin\n" + strings.Repeat("xy\n", 3000) + "end"} {
+		if _, err := find(text, old, "x", false, nil); err == nil {
+			t.Error("found what is not there")
+		}
+	}
+}

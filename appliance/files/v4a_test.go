@@ -130,7 +130,7 @@ func TestPatchRoundTrip(t *testing.T) {
 		b.WriteString("last\n")
 		return b.String()
 	}
-	for range 400 {
+	for range 150 {
 		was, now := text(), text()
 		put(t, filepath.Join(dir, "f"), was)
 		r := f.Patch(t.Context(), makePatch("f", was, now), false)

@@ -25,7 +25,7 @@ func TestPublic(t *testing.T) {
 		"127.0.0.1": false, "127.8.8.8": false, "0.0.0.0": false, "0.1.2.3": false, "10.0.0.1": false, "172.16.0.1": false, "172.31.255.255": false, "192.168.1.1": false,
 		"169.254.169.254": false, "100.64.0.1": false, "100.127.255.255": false, "192.0.0.192": false, "198.18.0.1": false, "224.0.0.1": false, "240.0.0.1": false, "255.255.255.255": false,
 		"203.0.113.5": false, "::1": false, "::": false, "fe80::1": false, "fc00::1": false, "fd00:ec2::254": false, "ff02::1": false, "::ffff:127.0.0.1": false, "::ffff:10.0.0.1": false,
-		"::127.0.0.1": false, "64:ff9b::7f00:1": false, "64:ff9b::a9fe:a9fe": false, "64:ff9b:1::1": false, "2002:7f00:1::": false, "2001::1": false, "2001:db8::1": false, "fec0::1": false,
+		"::127.0.0.1": false, "::ffff:100.64.0.1": false, "::ffff:198.18.0.1": false, "2001:db8::1%eth0": false, "64:ff9b::7f00:1": false, "64:ff9b::a9fe:a9fe": false, "64:ff9b:1::1": false, "2002:7f00:1::": false, "2001::1": false, "2001:db8::1": false, "fec0::1": false,
 		"::ffff:8.8.8.8": true, "172.32.0.1": true, "100.128.0.1": true,
 	} {
 		if got := public(netip.MustParseAddr(addr)); got != want {
