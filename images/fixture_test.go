@@ -219,14 +219,21 @@ type desk struct {
 	*Registry
 
 	mu     sync.Mutex
+	quiet  bool                                                     // requests are neither counted nor disturbed
 	log    []string                                                 // "METHOD path" of each request
 	before func(n int, w http.ResponseWriter, r *http.Request) bool // true = answered
 }
 
 func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
-	d.log = append(d.log, r.Method+" "+r.URL.Path)
-	n, before := len(d.log), d.before
+	before := d.before
+	if !d.quiet {
+		d.log = append(d.log, r.Method+" "+r.URL.Path)
+	}
+	n := len(d.log)
+	if d.quiet {
+		before = nil
+	}
 	d.mu.Unlock()
 	if before != nil && before(n, w, r) {
 		return

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -280,16 +281,53 @@ func watch(t *testing.T, d *desk, r *http.Request) {
 		t.Error(err)
 		return
 	}
-	d.mu.Lock()
-	hook := d.before
-	d.before = nil
-	d.mu.Unlock()
+	d.hush(true)
+	defer d.hush(false)
 	if _, err := d.client().Verify(t.Context(), VerifyOptions{Ref: d.repo.WithDigest(DigestOf(body)), Key: d.signer.Key(), Blobs: true}); err != nil {
 		t.Errorf("tag %s is set to what does not verify: %v", tag, err)
 	}
+}
+
+func (d *desk) hush(quiet bool) {
 	d.mu.Lock()
-	d.before = hook
-	d.mu.Unlock()
+	defer d.mu.Unlock()
+	d.quiet = quiet
+}
+
+// TestPublishReadsBack: what the registry gives back is what decides, not what was sent to it.
+func TestPublishReadsBack(t *testing.T) {
+	t.Parallel()
+	for name, path := range map[string]string{"layers": "/blobs/", "manifests": "/manifests/sha256:"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t, true)
+			d.publish("1.0.0", RollingTag)
+			imgs := imagesOf(t, "1.1.0")
+			before := userTags(t, d)
+			var signed atomic.Bool // all is pushed, and was good until here
+			d.faults(func(_ int, w http.ResponseWriter, r *http.Request) bool {
+				if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, ".sig") {
+					signed.Store(true)
+				}
+				if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, path) || !signed.Load() {
+					return false
+				}
+				rec := httptest.NewRecorder()
+				d.next.ServeHTTP(rec, r)
+				w.Header().Set("Content-Type", rec.Header().Get("Content-Type"))
+				w.WriteHeader(rec.Code)
+				w.Write(flip(rec.Body.Bytes()))
+				return true
+			})
+			if _, err := d.client().Publish(t.Context(), d.options(imgs, "1.1.0-desktop")); !errors.Is(err, ErrTampered) || !signed.Load() {
+				t.Errorf("got %v, want %v", err, ErrTampered)
+			}
+			d.faults(nil)
+			if got := userTags(t, d); !slices.Equal(got, before) || d.want(RollingTag).Version != "1.0.0" {
+				t.Errorf("tags %v, want %v", got, before)
+			}
+		})
+	}
 }
 
 // userTags are the tags that people use.
