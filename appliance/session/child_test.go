@@ -20,10 +20,14 @@ import (
 //	write|path|session|name|n   appends n messages, each in a turn of its own, then says done
 //	turn|path|session|calls     begins a turn, writes calls without results, says ready, waits
 //	probe|path                  says locked or free, of the write lock
+//	alone|path                  says locked or free, of the right to be the only one
 func child(job []string) error {
 	ctx := context.Background()
-	if job[0] == "probe" {
+	switch job[0] {
+	case "probe":
 		return probeLock(ctx, job[1])
+	case "alone":
+		return probeAlone(ctx, job[1])
 	}
 	s, err := Open(ctx, job[1], Options{Role: map[string]string{"turn": "gateway"}[job[0]]})
 	if err != nil {
@@ -75,6 +79,23 @@ func probeLock(ctx context.Context, path string) error {
 	}
 	fmt.Println("free")
 	return tx.Rollback()
+}
+
+// probeAlone tries what only a program that is alone with a file may do: to end its WAL mode.
+func probeAlone(ctx context.Context, path string) error {
+	db, err := sql.Open("sqlite", fileURL(path))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var mode string
+	err = db.QueryRowContext(ctx, "PRAGMA journal_mode = delete").Scan(&mode)
+	if busy(err) || mode == "wal" {
+		fmt.Println("locked")
+		return nil
+	}
+	fmt.Println("free")
+	return err
 }
 
 // lockedOutside reports whether another process finds the write lock taken.

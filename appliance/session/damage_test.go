@@ -331,7 +331,7 @@ func TestFlippedBytes(t *testing.T) {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := Open(t.Context(), path, Options{CheckEvery: time.Nanosecond})
+		s, err := Open(t.Context(), path, Options{CheckEvery: time.Nanosecond, CheckAfter: -1})
 		if err != nil {
 			if !corrupt(err) && !errors.As(err, new(*DamagedError)) && code(err) == 0 {
 				t.Errorf("seed %d: %v", seed, err)
@@ -494,7 +494,7 @@ func TestReadOnlyFileSystem(t *testing.T) {
 	for _, mode := range []string{"delete", "wal"} {
 		dir := small(t, "size=8m")
 		path := filepath.Join(dir, "state.db")
-		s, err := Open(t.Context(), path, Options{JournalMode: mode})
+		s, err := Open(t.Context(), path, Options{JournalMode: mode, CheckAfter: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -507,7 +507,7 @@ func TestReadOnlyFileSystem(t *testing.T) {
 		if out, err := exec.CommandContext(t.Context(), "mount", "-o", "remount,ro", dir).CombinedOutput(); err != nil {
 			t.Fatalf("%v %s", err, out)
 		}
-		ro, err := Open(t.Context(), path, Options{JournalMode: mode})
+		ro, err := Open(t.Context(), path, Options{JournalMode: mode, CheckAfter: -1})
 		if err != nil {
 			// SQLite cannot read a file in WAL mode where it can make no -shm: said, not guessed around.
 			if mode != "wal" || !strings.Contains(err.Error(), path) {

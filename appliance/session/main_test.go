@@ -36,6 +36,7 @@ func dbPath(t testing.TB) string {
 // open opens a store, waits for its background work and closes it at the end of the test.
 func openStore(t testing.TB, path string, o Options) *Store {
 	t.Helper()
+	o.CheckAfter = -1
 	s, err := Open(t.Context(), path, o)
 	if err != nil {
 		t.Fatal(err)

@@ -68,13 +68,17 @@ func (s *Store) kickOff() {
 func (s *Store) rest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.kick) == 0 {
-		close(s.idle)
+	select {
+	case <-s.idle: // as before
+	default:
+		if len(s.kick) == 0 {
+			close(s.idle)
+		}
 	}
 }
 
-// Wait waits until the background has nothing left to do: checks are made, indexes are
-// complete, or it is known why not.
+// Wait waits until the background has nothing left to do that is due: indexes are complete,
+// damage is answered, or it is known why not.
 func (s *Store) Wait(ctx context.Context) error {
 	s.mu.Lock()
 	idle := s.idle
@@ -94,20 +98,27 @@ func (s *Store) maintain(ctx context.Context, fresh, unclean bool) {
 		s.report("ordinary indexes", s.addIndexes(ctx))
 	}
 	s.report("search index", s.rebuild(ctx))
-	if !fresh {
+	var due <-chan time.Time
+	switch {
+	case fresh:
+	case unclean || s.opts.CheckAfter < 0:
 		s.report("check", s.check(ctx, unclean))
+	default:
+		due = time.After(s.opts.CheckAfter)
 	}
 	for {
 		s.rest()
 		select {
 		case <-ctx.Done():
 			return
+		case <-due:
+			s.report("check", s.check(ctx, unclean))
 		case <-s.kick:
-		}
-		if s.writable() == nil {
-			s.report("search index", s.rebuild(ctx))
-		} else {
-			s.keepCopy(ctx)
+			if s.writable() == nil {
+				s.report("search index", s.rebuild(ctx))
+			} else {
+				s.keepCopy(ctx)
+			}
 		}
 	}
 }
@@ -160,8 +171,8 @@ func (s *Store) check(ctx context.Context, unclean bool) error {
 
 // Check looks at the whole file: every page, every index against its table, the search indexes
 // against the messages. What is derived it repairs; other damage ends writing. It returns what
-// it found, the zero class if nothing. It reads beside other work and takes a while: about half
-// a second for 100,000 messages.
+// it found, the zero class if nothing. It reads beside other work and takes some seconds for
+// 100,000 messages.
 func (s *Store) Check(ctx context.Context) (Damage, error) {
 	d, err := s.diagnose(ctx, s.r)
 	if err == nil && d.Class == Whole {
@@ -185,7 +196,7 @@ func (s *Store) Check(ctx context.Context) (Damage, error) {
 // compare holds the search indexes against the messages. In files with more than compareMost
 // messages only the numbers of rows are compared: the whole comparison needs the write lock.
 func (s *Store) compare(ctx context.Context, d *Damage) error {
-	const compareMost = 200_000
+	const compareMost = 10_000
 	ix, _, err := indexState(ctx, s.r)
 	if err != nil || !ix.Ready || s.writable() != nil {
 		return err

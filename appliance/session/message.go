@@ -59,7 +59,7 @@ type jsonScanner struct{ p *json.RawMessage }
 
 func (r jsonScanner) Scan(v any) error {
 	var s string
-	if err := (str(&s)).Scan(v); err != nil || s == "" {
+	if err := str(&s).Scan(v); err != nil || s == "" {
 		return err
 	}
 	if !json.Valid([]byte(s)) {

@@ -40,6 +40,9 @@ type Options struct {
 	// CheckEvery is how long a sound whole-file check holds; 0 = a day. After an unclean stop
 	// the file is checked in any case. The check runs after Open has returned.
 	CheckEvery time.Duration
+	// CheckAfter is how long after Open the check begins, so that it takes nothing from the start
+	// of a program; 0 = half a minute, negative = at once. After an unclean stop it begins at once.
+	CheckAfter time.Duration
 
 	Log *slog.Logger     // nil = nothing is logged
 	Now func() time.Time // nil = the clock
@@ -86,6 +89,9 @@ func (o Options) settled() (Options, error) {
 	}
 	if o.CheckEvery == 0 {
 		o.CheckEvery = defaultCheck
+	}
+	if o.CheckAfter == 0 {
+		o.CheckAfter = 30 * time.Second
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

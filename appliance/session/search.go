@@ -4,12 +4,15 @@ package session
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 )
 
-// Orders of search results.
+// Orders of search results. By relevance, a query that more than 2,000 messages match is
+// answered from the newest of them.
 const (
 	ByRelevance = ""
 	Newest      = "newest"
@@ -118,24 +121,42 @@ func (s *Store) search(ctx context.Context, q Query, p query, ix Index, name str
 
 const hitColumns = "m.timestamp, m.tool_name, s.source, s.model, s.title, s.started_at"
 
-func (q Query) order(rank string) string {
-	switch q.Order {
-	case Newest:
-		return "m.timestamp DESC, m.id DESC"
-	case Oldest:
-		return "m.timestamp, m.id"
+// ranked is how many matches are held against each other. To rank a word that is in every
+// message takes a second for 100,000 of them; of so many the newest are meant.
+const ranked = 2000
+
+// match asks an index.
+func (s *Store) match(ctx context.Context, q Query, p query, name string) ([]Hit, error) {
+	ask := p.match()
+	if q.Order != ByRelevance {
+		return s.matchAbove(ctx, q, ask, name, 0)
 	}
-	return rank
+	var from int64
+	err := s.r.QueryRowContext(ctx, fmt.Sprintf("SELECT rowid FROM %[1]s WHERE %[1]s MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET ?", name), ask, ranked+q.Offset).Scan(&from)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
+	hits, err := s.matchAbove(ctx, q, ask, name, from)
+	if err == nil && from > 0 && len(hits) < q.Limit { // the filter took most of them
+		return s.matchAbove(ctx, q, ask, name, 0)
+	}
+	return hits, err
 }
 
-// match asks an index. The best rows are chosen by the index alone before their messages are
-// read: a common word is in very many.
-func (s *Store) match(ctx context.Context, q Query, p query, name string) ([]Hit, error) {
+// matchAbove asks an index for rows above one.
+func (s *Store) matchAbove(ctx context.Context, q Query, ask, name string, from int64) ([]Hit, error) {
 	cond, args := q.filter()
-	args = append([]any{p.match()}, args...)
+	order := "rank"
+	switch q.Order {
+	case Newest:
+		order = name + ".rowid DESC" // an index gives its rows in this order without sorting
+	case Oldest:
+		order = name + ".rowid"
+	}
 	stmt := fmt.Sprintf(`SELECT m.id, m.session_id, m.role, snippet(%[1]s, -1, '>>>', '<<<', '...', 40), %[2]s
 		FROM %[1]s JOIN messages AS m ON m.id = %[1]s.rowid JOIN sessions AS s ON s.id = m.session_id
-		WHERE %[1]s MATCH ? AND %[3]s ORDER BY %[4]s LIMIT ? OFFSET ?`, name, hitColumns, cond, q.order("rank"))
+		WHERE %[1]s MATCH ? AND %[1]s.rowid > ? AND %[3]s ORDER BY %[4]s LIMIT ? OFFSET ?`, name, hitColumns, cond, order)
+	args = append([]any{ask, from}, args...)
 	return s.hits(ctx, stmt, append(args, q.Limit, q.Offset)...)
 }
 
@@ -144,11 +165,14 @@ func (s *Store) scan(ctx context.Context, q Query, p query, above, through int64
 	cond, args := q.filter()
 	has, terms := p.scan()
 	args = append(append([]any{p.first(), p.first(), above, through}, args...), terms...)
-	text := "(" + readable + ")"
+	text, order := "("+readable+")", " DESC"
+	if q.Order == Oldest {
+		order = ""
+	}
 	stmt := `SELECT m.id, m.session_id, m.role, CASE WHEN instr(lower(` + text + `), lower(?)) > 0
 			THEN substr(` + text + `, max(1, instr(lower(` + text + `), lower(?)) - 40), 120) ELSE substr(COALESCE(NULLIF(` + text + `, ''), m.tool_calls, ''), 1, 120) END, ` + hitColumns + `
 		FROM messages AS m JOIN sessions AS s ON s.id = m.session_id
-		WHERE m.id > ? AND m.id <= ? AND ` + cond + " AND " + has + " ORDER BY " + q.order("m.timestamp DESC, m.id DESC") + " LIMIT ? OFFSET ?"
+		WHERE m.id > ? AND m.id <= ? AND ` + cond + " AND " + has + " ORDER BY m.id" + order + " LIMIT ? OFFSET ?"
 	hits, err := s.hits(ctx, stmt, append(args, q.Limit, q.Offset)...)
 	return hits, fault(err)
 }

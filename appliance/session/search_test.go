@@ -297,3 +297,27 @@ func TestRecall(t *testing.T) {
 		t.Errorf("read: %d, %d of %d, %v", len(head), len(tail), total, err)
 	}
 }
+
+// TestSearchCommonWord has a word in more messages than are ranked: the newest are meant, and a
+// filter that leaves none of those is answered from all.
+func TestSearchCommonWord(t *testing.T) {
+	t.Parallel()
+	path := dbPath(t)
+	s := openStore(t, path, Options{})
+	old, late := create(t, s, Session{Source: "cli"}).ID, create(t, s, Session{}).ID
+	db := rawDB(t, path)
+	must(t, db, "INSERT INTO messages (session_id, role, content, timestamp) VALUES ('"+old+"', 'user', 'common', 1)",
+		fmt.Sprintf("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO messages (session_id, role, content, timestamp) SELECT '%s', 'user', 'common word', 2 FROM n", ranked+10, late))
+	if hits := find(t, s, "common"); len(hits) != 20 || hits[0].SessionID != late {
+		t.Errorf("%d hits, first %+v", len(hits), hits[0])
+	}
+	hits, err := s.Search(t.Context(), Query{Text: "common", Sources: []string{"cli"}})
+	if err != nil || len(hits) != 1 || hits[0].SessionID != old {
+		t.Errorf("%v %v", hits, err)
+	}
+	for order, want := range map[string]string{Newest: late, Oldest: old} {
+		if hits, err := s.Search(t.Context(), Query{Text: "common", Order: order, Limit: 1}); err != nil || hits[0].SessionID != want {
+			t.Errorf("%s: %v %v", order, hits, err)
+		}
+	}
+}
