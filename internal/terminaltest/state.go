@@ -263,19 +263,16 @@ func testHeredoc(t *testing.T, mk Maker) {
 
 // A command may make the shell strange; the wrapper must work on.
 func testHostileShell(t *testing.T, mk Maker) {
+	p := open(t, mk, nil)
 	for _, text := range []string{
 		"set -x; K=1", "IFS=; K=1", "set -f -u -C", "shopt -s nocasematch extglob failglob", "alias builtin='echo no'; alias export=false local=false printf=false source=false eval='echo no'",
 		"printf() { echo no; }; pwd() { echo no; }; mv() { false; }; cd() { echo no; }", "exec 2>/dev/null", "set -o posix", "set -v", "enable -n alias",
-		"trap '' TERM INT HUP", "cd() { :; }; declare -fx cd", "f*g() { :; }; touch fxg", "umask 0777",
+		"trap '' TERM INT HUP", "cd() { :; }; declare -fx cd", "f*g() { :; }", "umask 0777",
 	} {
-		p := open(t, mk, nil)
-		p.enter()
-		p.want("export BEFORE=1", "")
-		res := p.run(terminal.Command{Text: text + "\n\\export AFTER=1\n\\builtin cd /"})
-		if !res.DirObserved || res.Dir != "/" {
+		if res := p.run(terminal.Command{Session: text, Text: "export BEFORE=1\n" + text + "\n\\export AFTER=1\n\\builtin cd /"}); !res.DirObserved || res.Dir != "/" {
 			t.Errorf("%s: %+v", text, res)
 		}
-		if res := p.run(terminal.Command{Text: "/bin/echo $BEFORE $AFTER"}); res.Output != "1 1\n" || !res.DirObserved {
+		if res := p.run(terminal.Command{Session: text, Text: "/bin/echo $BEFORE $AFTER"}); res.Output != "1 1\n" || !res.DirObserved {
 			t.Errorf("after %s: %+v", text, res)
 		}
 	}
