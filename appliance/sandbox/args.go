@@ -67,7 +67,7 @@ func extraError(format string, args ...any) error {
 }
 
 func shortFlags() map[string]string {
-	return map[string]string{"-v": "--volume", "-e": "--env", "-u": "--user", "-w": "--workdir", "-h": "--hostname", "-m": "--memory", "-c": "--cpu-shares", "--net": "--network"}
+	return map[string]string{"-v": "--volume", "-e": "--env", "-u": "--user", "-h": "--hostname", "-m": "--memory", "-c": "--cpu-shares", "--net": "--network"}
 }
 
 // networkOf returns the network that docker_extra_args choose, "" if none.
@@ -285,7 +285,6 @@ func generalOptions() map[string]option {
 			m.config.Env = append(m.config.Env, v)
 			return nil
 		}),
-		"--workdir": text(func(m made) *string { return &m.config.WorkingDir }),
 		"--entrypoint": value(func(m made, v string) error {
 			if m.config.Entrypoint = []string{v}; v == "" {
 				m.config.Entrypoint = []string{"sleep"}
@@ -301,7 +300,7 @@ func generalOptions() map[string]option {
 			m.config.Labels[name] = val
 			return nil
 		}),
-		"--init":          flag(func(m made) { m.host.Init = ptr(true) }),
+		"--init":          flag(func(m made) { m.host.Init = new(true) }),
 		"--oom-score-adj": value(func(m made, v string) (err error) { m.host.OomScoreAdj, err = strconv.Atoi(v); return err }),
 		"--log-driver":    text(func(m made) *string { return &m.host.LogConfig.Type }),
 		"--log-opt":       value(func(m made, v string) error { return setPair(&m.host.LogConfig.Config, v) }),
@@ -321,5 +320,3 @@ func setPair(m *map[string]string, v string) error {
 	(*m)[name] = val
 	return nil
 }
-
-func ptr[T any](v T) *T { return &v }

@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,13 +48,11 @@ func build(s Spec, l layout, ownInit bool) (made, error) {
 			Resources: container.Resources{NanoCPUs: int64(s.CPUs * 1e9), Memory: s.MemoryMB << 20, PidsLimit: &pids},
 		},
 	}
-	for target, o := range l.tmpfs {
-		m.host.Tmpfs[target] = o
-	}
+	maps.Copy(m.host.Tmpfs, l.tmpfs)
 	m.config.Labels[labelConfig] = s.fingerprint()
 	if !s.SnapCompat {
 		m.host.SecurityOpt = []string{"no-new-privileges"}
-		m.host.Init = ptr(!ownInit)
+		m.host.Init = new(!ownInit)
 	}
 	if s.User != "" && !slices.ContainsFunc(s.Env, func(kv string) bool { return strings.HasPrefix(kv, "HOME=") }) {
 		m.config.Env = append(m.config.Env, "HOME="+rootDir) // it is theirs; without it HOME is /

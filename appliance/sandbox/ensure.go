@@ -100,7 +100,7 @@ func (e *Engine) ensure(ctx context.Context, s Spec, seen map[string]time.Time) 
 	if err != nil {
 		return nil, st, err
 	}
-	if err := wait(found, s, seen); err != nil {
+	if err := e.wait(found, s, seen); err != nil {
 		return nil, st, err
 	}
 	if len(found) == 0 {
@@ -114,13 +114,19 @@ func (e *Engine) ensure(ctx context.Context, s Spec, seen map[string]time.Time) 
 	case !sameImage(c.image, s.Image) && s.Pinned:
 		return e.replace(ctx, s, c, st)
 	}
-	e.clear(ctx, s, c, found[1:])
-	return e.take(ctx, s, c, st)
+	con, st, err := e.take(ctx, s, c, st)
+	if err == nil {
+		e.clear(ctx, s, c, found[1:])
+		if c.name == s.name()+nextSuffix {
+			con.rename(ctx, s.name())
+		}
+	}
+	return con, st, err
 }
 
 // wait says errBusy while another process is at work: a container that is being removed, one
 // that was made and not started, or one that is to take another's place.
-func wait(found []candidate, s Spec, seen map[string]time.Time) error {
+func (e *Engine) wait(found []candidate, s Spec, seen map[string]time.Time) error {
 	for _, c := range found {
 		busy := c.state == container.StateRemoving || c.state == container.StateRestarting || c.state == container.StateCreated ||
 			c.name == s.name()+nextSuffix && len(found) > 1
@@ -132,7 +138,7 @@ func wait(found []candidate, s Spec, seen map[string]time.Time) error {
 			first = time.Now()
 			seen[c.id] = first
 		}
-		if time.Since(first) < orphaned || c.state == container.StateRemoving {
+		if time.Since(first) < e.patience || c.state == container.StateRemoving {
 			return errBusy
 		}
 	}
@@ -147,7 +153,7 @@ func (e *Engine) clear(ctx context.Context, s Spec, used candidate, others []can
 			e.log().Warn("a profile has two sandboxes", "used", used.name, "other", c.name)
 			continue
 		}
-		if err := e.remove(ctx, c.id, true); err != nil {
+		if err := e.remove(ctx, c.id); err != nil {
 			e.log().Warn("cannot remove a leftover sandbox", "container", c.name, "error", err)
 		}
 	}
@@ -181,7 +187,7 @@ func (e *Engine) take(ctx context.Context, s Spec, c candidate, st State) (*Cont
 	case err != nil && (c.state == container.StateCreated || c.state == container.StateDead):
 		// It never ran: nothing is in it that could be lost.
 		e.log().Warn("removing a sandbox that cannot start", "container", c.name, "error", err)
-		if err := e.remove(ctx, c.id, true); err != nil {
+		if err := e.remove(ctx, c.id); err != nil {
 			return nil, st, err
 		}
 		return nil, st, errBusy
@@ -192,8 +198,12 @@ func (e *Engine) take(ctx context.Context, s Spec, c candidate, st State) (*Cont
 	if st.Outcome == Started {
 		err = con.prove(ctx)
 	}
-	if c.name == s.name()+nextSuffix && err == nil {
-		con.rename(ctx, s.name())
+	if c.name == s.name()+nextSuffix && errors.Is(err, ErrGone) {
+		// The successor of another one, left by an interrupted replacement, does not work.
+		if err := e.remove(ctx, c.id); err != nil {
+			return nil, st, err
+		}
+		return nil, st, errBusy
 	}
 	return con, st, err
 }
@@ -233,7 +243,7 @@ func (e *Engine) lockedAnew(ctx context.Context, s Spec, found []candidate, st S
 		if c.locked() {
 			continue
 		}
-		if err := e.remove(ctx, c.id, true); err != nil {
+		if err := e.remove(ctx, c.id); err != nil {
 			return nil, st, err
 		}
 	}
@@ -253,15 +263,15 @@ func (c *Container) rename(ctx context.Context, name string) {
 
 // remove removes a container and waits until it is gone: an engine answers while it is still
 // at work, and a new container of the same name would be refused (vscode-remote#6509).
-func (e *Engine) remove(ctx context.Context, id string, force bool) error {
+func (e *Engine) remove(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RemoveTimeout)
 	defer cancel()
 	for {
-		_, err := e.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: force, RemoveVolumes: true})
+		_, err := e.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		switch {
 		case errdefs.IsNotFound(err):
 			return nil
-		case err != nil && !(errdefs.IsConflict(err) && strings.Contains(err.Error(), "already in progress")):
+		case err != nil && (!errdefs.IsConflict(err) || !strings.Contains(err.Error(), "already in progress")):
 			return e.failed("remove the sandbox "+id[:min(12, len(id))], err)
 		}
 		if _, err := e.inspect(ctx, id); errdefs.IsNotFound(err) {

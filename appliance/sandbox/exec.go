@@ -39,6 +39,8 @@ type Exec struct {
 	// TTY gives the command a terminal; all output goes to Stdout. 0 = the engine's size.
 	TTY           bool
 	Height, Width uint
+
+	inline bool // Argv[0] is a script of ours, for the shell around a command itself
 }
 
 // Process is a command that was started. It is safe for concurrent use. It runs on when the
@@ -94,8 +96,6 @@ func (c *Container) Start(ctx context.Context, x Exec) (*Process, error) {
 	p.conn = r.HijackedResponse
 	if x.Stdin != nil {
 		go p.feed()
-	} else {
-		p.conn.CloseWrite()
 	}
 	go p.run(context.WithoutCancel(ctx))
 	return p, nil
@@ -189,8 +189,7 @@ func writer(w io.Writer) io.Writer {
 // How long the engine may take to notice that a command has ended whose stream it closed.
 const verdictTime = 2 * time.Second
 
-// How long a container may be called running after a signal of unknown origin has ended a
-// command in it.
+// How long a container may be called running while its commands are ended or refused.
 const endingTime = time.Second
 
 // verdict asks the engine about a command that did not tell its end: it was killed, it never
@@ -246,14 +245,13 @@ func (c *Container) ending(ctx context.Context) bool {
 
 // refused explains a command that the engine could not begin, by the engine's own words.
 func (c *Container) refused(ctx context.Context, op string, code int, words string) error {
-	if s, err := c.e.inspect(ctx, c.id); errdefs.IsNotFound(err) || err == nil && !s.running() {
-		return &EngineError{Kind: ErrGone, Op: op, Msg: words}
-	}
 	switch {
 	case strings.Contains(words, `"/bin/sh"`):
 		return &EngineError{Kind: ErrNoShell, Op: op, Msg: words, Fix: "use an image with /bin/sh"}
 	case c.full(ctx):
 		return &EngineError{Kind: ErrPidsExhausted, Op: op, Msg: words, Fix: fixPids}
+	case c.ending(ctx):
+		return &EngineError{Kind: ErrGone, Op: op, Msg: words}
 	case words == "":
 		words = fmt.Sprintf("it ended with code %d before it began", code)
 	}

@@ -69,7 +69,7 @@ func TestExecBytes(t *testing.T) {
 	t.Parallel()
 	c := ensure(t, dial(t, Options{}), wanted(t))
 	in := make([]byte, 1_024_000)
-	_, _ = rand.Read(in) //nolint:errcheck // never fails
+	_, _ = rand.Read(in)
 	for _, to := range []string{"cat", "cat >&2", "tee /dev/stderr"} {
 		var out, errs bytes.Buffer
 		code, err := c.Exec(t.Context(), Exec{Argv: []string{"sh", "-c", to}, Stdin: bytes.NewReader(in), Stdout: &out, Stderr: &errs})
@@ -134,7 +134,7 @@ func TestExecTerminal(t *testing.T) {
 	if err := p.Resize(t.Context(), 44, 88); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = io.WriteString(w, "line\n") //nolint:errcheck // a pipe of the test's
+	_, _ = io.WriteString(w, "line\n")
 	code, err := p.Wait()
 	if code != 9 || err != nil || !strings.Contains(out.String(), "44 88") || !strings.Contains(out.String(), "got line") {
 		t.Errorf("got %d, %v, %q", code, err, out.String())
@@ -142,7 +142,7 @@ func TestExecTerminal(t *testing.T) {
 	if strings.Contains(out.String(), p.Mark()) {
 		t.Errorf("a record is in the output: %q", out.String())
 	}
-	_ = w.Close() //nolint:errcheck // a pipe of the test's
+	_ = w.Close()
 }
 
 // TestReport96268SecretsNotInArguments: values of the environment are no arguments, inside
@@ -281,6 +281,20 @@ func TestKillMarkFromAnotherProcess(t *testing.T) {
 	}
 }
 
+// storming fills the container and goes on trying; every second child leaves the session.
+const storming = `import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+n = 0
+while True:
+    try:
+        n += 1
+        if os.fork() == 0:
+            if n % 2: os.setsid()
+            while True: time.sleep(3600)
+    except OSError:
+        time.sleep(0.001)
+`
+
 // TestPidsExhausted: a storm of processes fills the container. The next command is not
 // started, and that is not mistaken for a missing directory; the storm can be killed.
 func TestPidsExhausted(t *testing.T) {
@@ -289,7 +303,7 @@ func TestPidsExhausted(t *testing.T) {
 	s := wanted(t)
 	s.Pids = 40
 	c := ensure(t, e, s)
-	storm, err := c.Start(t.Context(), Exec{Argv: []string{"sh", "-c", "trap '' TERM; while :; do sleep 3600 & setsid sleep 3600 & done"}})
+	storm, err := c.Start(t.Context(), Exec{Argv: []string{"python3", "-c", storming}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,8 +325,8 @@ func TestPidsExhausted(t *testing.T) {
 	if err := storm.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := run(t, c, "pgrep -cx sleep"); strings.TrimSpace(n) != "1" { // process 1 keeps one
-		t.Errorf("%s sleeps are left", n)
+	if n := marked(t, c, storm.Mark()); n != 0 {
+		t.Errorf("%d are left", n)
 	}
 	r, err := e.api.ContainerInspect(t.Context(), c.id, client.ContainerInspectOptions{})
 	if err != nil || *r.Container.HostConfig.PidsLimit != 40 {
@@ -345,7 +359,7 @@ func TestReport36266Gone(t *testing.T) {
 	t.Parallel()
 	e, s := dial(t, Options{}), wanted(t)
 	c := ensure(t, e, s)
-	if _, err := e.api.ContainerStop(t.Context(), c.id, client.ContainerStopOptions{Timeout: ptr(0)}); err != nil {
+	if _, err := e.api.ContainerStop(t.Context(), c.id, client.ContainerStopOptions{Timeout: new(0)}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Exec(t.Context(), Exec{Argv: []string{"true"}}); !errors.Is(err, ErrGone) {
@@ -355,7 +369,7 @@ func TestReport36266Gone(t *testing.T) {
 	if st.Outcome != Started || again.ID() != c.ID() {
 		t.Errorf("stopped: got %+v", st)
 	}
-	if err := e.remove(t.Context(), c.id, true); err != nil {
+	if err := e.remove(t.Context(), c.id); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := again.Exec(t.Context(), Exec{Argv: []string{"true"}}); !errors.Is(err, ErrGone) {
@@ -374,9 +388,9 @@ func TestGoneMidway(t *testing.T) {
 	t.Parallel()
 	e := dial(t, Options{})
 	for name, end := range map[string]func(c *Container) error{
-		"removed": func(c *Container) error { return e.remove(t.Context(), c.id, true) },
+		"removed": func(c *Container) error { return e.remove(t.Context(), c.id) },
 		"stopped": func(c *Container) error {
-			_, err := e.api.ContainerStop(t.Context(), c.id, client.ContainerStopOptions{Timeout: ptr(0)})
+			_, err := e.api.ContainerStop(t.Context(), c.id, client.ContainerStopOptions{Timeout: new(0)})
 			return err
 		},
 	} {
@@ -493,4 +507,25 @@ func count(t testing.TB, e *Engine, s Spec) int {
 		t.Fatal(err)
 	}
 	return len(items)
+}
+
+// TestFullIsCounted: whatever the engine says when it cannot begin a command, a container
+// that has no room is told from one that is ill.
+func TestFullIsCounted(t *testing.T) {
+	t.Parallel()
+	s := wanted(t)
+	s.Pids = 60
+	c := ensure(t, dial(t, Options{}), s)
+	if err := c.refused(t.Context(), "try", 126, "OCI runtime exec failed: some words"); !errors.Is(err, ErrEngine) {
+		t.Errorf("with room: got %v", err)
+	}
+	p, err := c.Start(t.Context(), Exec{Argv: []string{"sh", "-c", "i=0; while [ $i -lt 45 ]; do sleep 3600 & i=$((i+1)); done; echo up; wait"}, Stdout: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.PID()
+	eventually(t, "45 processes", func() bool { return c.full(t.Context()) })
+	if err := c.refused(t.Context(), "try", 126, "OCI runtime exec failed: some words"); !errors.Is(err, ErrPidsExhausted) {
+		t.Errorf("without room: got %v", err)
+	}
 }

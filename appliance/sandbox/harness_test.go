@@ -95,7 +95,7 @@ func dropImage(t testing.TB, name string) {
 			return
 		}
 		defer api.Close()
-		_, _ = api.ImageRemove(ctx, name, client.ImageRemoveOptions{Force: true}) //nolint:errcheck // it may never have been made
+		_, _ = api.ImageRemove(ctx, name, client.ImageRemoveOptions{Force: true})
 	})
 }
 
@@ -110,7 +110,7 @@ func commit(t testing.TB, e *Engine, script string, config *container.Config) st
 	if _, err := e.api.ContainerCommit(t.Context(), c.id, client.ContainerCommitOptions{Reference: name, Config: config}); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.remove(t.Context(), c.id, true); err != nil {
+	if err := e.remove(t.Context(), c.id); err != nil {
 		t.Fatal(err)
 	}
 	return name
@@ -207,10 +207,10 @@ func proxy(t *testing.T) (*faulty, string) {
 			rp.ServeHTTP(w, r)
 		}),
 	}
-	go func() { _ = srv.Serve(l) }() //nolint:errcheck // ends with the test
+	go func() { _ = srv.Serve(l) }()
 	t.Cleanup(func() {
 		f.cut()
-		_ = srv.Close() //nolint:errcheck // ends with the test
+		_ = srv.Close()
 	})
 	return f, "unix://" + sock
 }
@@ -233,7 +233,7 @@ func (f *faulty) cut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for c := range f.conns {
-		_ = c.Close() //nolint:errcheck // cut
+		_ = c.Close()
 	}
 	clear(f.conns)
 }
@@ -241,6 +241,6 @@ func (f *faulty) cut() {
 func fail(w http.ResponseWriter, code int, msg string) bool {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write([]byte(`{"message":"` + msg + `"}`)) //nolint:errcheck // a fault
+	_, _ = w.Write([]byte(`{"message":"` + msg + `"}`))
 	return true
 }

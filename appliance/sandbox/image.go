@@ -107,8 +107,8 @@ func (e *Engine) replace(ctx context.Context, s Spec, old candidate, st State) (
 	if err != nil {
 		return keep(err)
 	}
-	if err := e.remove(ctx, old.id, true); err != nil {
-		return keep(errors.Join(err, e.remove(ctx, c.id, true)))
+	if err := e.remove(ctx, old.id); err != nil {
+		return keep(errors.Join(err, e.remove(ctx, c.id)))
 	}
 	c.rename(ctx, s.name())
 	st2.Notes = append(st2.Notes, fmt.Sprintf("the sandbox of %s was replaced by one of %s; /root and /workspace are %s, what was installed elsewhere is gone", old.image, s.Image, s.fate()))

@@ -27,7 +27,8 @@ import (
 // (then its leader was born at another time); who carries the mark; and all their children.
 // A process that is older than the leader cannot be of its tree. /proc/PID/stat can contain
 // anything in the name of the program, so fields are counted from its last parenthesis.
-const killScript = `sig=$1 sid=$2 born=$3 mark=$4 rounds=$5
+const killScript = `hunt() {
+sig=$1 sid=$2 born=$3 mark=$4 rounds=$5
 stat() {
   a=; l=
   { while IFS= read -r l; do a=$a$l; done; a=$a$l; } 2>/dev/null <"/proc/$1/stat" || return 1
@@ -62,7 +63,7 @@ scan() {
 }
 while :; do
   scan
-  [ "$set" = ' ' ] && exit 0
+  [ "$set" = ' ' ] && return 0
   [ $ours = 1 ] && [ "$sid" -gt 1 ] && [ "$sig" != 0 ] && kill -s "$sig" -- "-$sid" 2>/dev/null
   [ "$sig" = 0 ] || for p in $set; do kill -s "$sig" "$p" 2>/dev/null; done
   rounds=$((rounds - 1))
@@ -74,7 +75,9 @@ for p in $set; do
   { while read -r k v _; do [ "$k" = Uid: ] && u=$v; done; :; } 2>/dev/null <"/proc/$p/status" || continue
   printf '%s %s\n' "$p" "$u"
 done
-exit 0`
+return 0
+}
+hunt "$@"`
 
 // Looks of one shell: after the polite signal processes need time that the caller gives
 // them; after the other one the kernel needs only moments.
@@ -102,7 +105,8 @@ func (e *LeftError) Error() string {
 
 // Kill ends the command's whole tree: SIGTERM, a second, SIGKILL until none is left. It
 // returns when that was verified, or a [*LeftError], or an error of the engine. A container
-// that is gone has no processes: that is no error.
+// that is gone has no processes: that is no error. One whose processes leave no room for a
+// kill within [KillDeadline] is restarted, with all that ran in it.
 func (p *Process) Kill(ctx context.Context) error {
 	select {
 	case <-p.begun:
@@ -168,9 +172,24 @@ func (c *Container) kill(ctx context.Context, t target, done <-chan struct{}) er
 		switch {
 		case err != nil && !errors.Is(err, ErrPidsExhausted):
 			return gone(err)
+		case err != nil && time.Now().After(until):
+			return c.restart(ctx)
 		case time.Now().After(until):
-			return errors.Join(err, c.leftError(rest))
+			return c.leftError(rest)
 		}
+	}
+	return nil
+}
+
+// restart ends everything in a container that is so full that nothing can be begun in it,
+// not even a kill: whatever breeds there takes each number that is freed. Its files stay.
+func (c *Container) restart(ctx context.Context) error {
+	c.e.log().Warn("restarting a sandbox whose processes leave no room to kill them", "container", c.name)
+	op := "restart the sandbox " + c.name
+	ctx, cancel := context.WithTimeout(ctx, CreateTimeout)
+	defer cancel()
+	if _, err := c.e.api.ContainerRestart(ctx, c.id, client.ContainerRestartOptions{Timeout: new(0)}); err != nil {
+		return gone(c.lost(ctx, op, err))
 	}
 	return nil
 }
@@ -257,8 +276,8 @@ func (c *Container) script(ctx context.Context, t target, user, sig string, look
 		born = "0"
 	}
 	p, err := c.Start(ctx, Exec{
-		Argv: []string{"/bin/sh", "-c", killScript, "sh", sig, strconv.Itoa(t.sid), born, t.mark, strconv.Itoa(looks)},
-		Dir:  "/", User: user, Stdout: &out, Stderr: &errs,
+		Argv: []string{killScript, sig, strconv.Itoa(t.sid), born, t.mark, strconv.Itoa(looks)}, inline: true,
+		Dir: "/", User: user, Stdout: &out, Stderr: &errs,
 	})
 	if err != nil {
 		return nil, err

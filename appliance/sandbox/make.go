@@ -41,11 +41,8 @@ func (e *Engine) create(ctx context.Context, s Spec, name string, st State) (*Co
 		return nil, st, err
 	}
 	c := &Container{e: e, id: id, name: name, image: s.Image, workdir: l.workdir, spec: s}
-	if m.config.WorkingDir != "" {
-		c.workdir = m.config.WorkingDir
-	}
 	if err := c.prove(ctx); err != nil {
-		return nil, st, errors.Join(err, e.remove(ctx, id, true))
+		return nil, st, errors.Join(err, e.remove(ctx, id))
 	}
 	st.Image, st.Notes = s.Image, append(append(st.Notes, l.notes...), notes...)
 	return c, st, nil
@@ -58,7 +55,7 @@ func (e *Engine) sweep(ctx context.Context, name, maker string) {
 	defer cancel()
 	c, err := e.inspect(ctx, name)
 	if err == nil && c.labels[labelMaker] == maker {
-		err = e.remove(ctx, c.id, true)
+		err = e.remove(ctx, c.id)
 	}
 	if err != nil && !errdefs.IsNotFound(err) {
 		e.log().Warn("a sandbox that could not be made may be left", "container", name, "error", err)
@@ -109,7 +106,7 @@ func (e *Engine) runOnce(ctx context.Context, name string, m made) (string, erro
 		e.log().Warn("the engine warns", "container", name, "warning", w)
 	}
 	if _, err := e.api.ContainerStart(ctx, r.ID, client.ContainerStartOptions{}); err != nil {
-		return "", errors.Join(e.failed(op, err), e.remove(ctx, r.ID, true))
+		return "", errors.Join(e.failed(op, err), e.remove(ctx, r.ID))
 	}
 	return r.ID, nil
 }

@@ -66,13 +66,11 @@ func (c *Container) Release(ctx context.Context) {
 		c.e.log().Warn("a sandbox was released after the engine was closed, and stays", "container", c.name)
 		return
 	}
-	c.e.work.Add(1)
-	go func() {
-		defer c.e.work.Done()
+	c.e.work.Go(func() {
 		if err := c.tearDown(context.WithoutCancel(ctx)); err != nil {
 			c.e.log().Warn("cannot remove a sandbox", "container", c.name, "error", err)
 		}
-	}()
+	})
 }
 
 // Remove stops and removes a container, whatever its Spec says.
@@ -86,5 +84,5 @@ func (c *Container) tearDown(ctx context.Context) error {
 	if errdefs.IsNotFound(err) {
 		return nil
 	}
-	return errors.Join(c.e.failed("stop the sandbox "+c.name, err), c.e.remove(ctx, c.id, true))
+	return errors.Join(c.e.failed("stop the sandbox "+c.name, err), c.e.remove(ctx, c.id))
 }

@@ -87,8 +87,9 @@ type Engine struct {
 	o    Options
 	host string
 
-	private string // random
-	self    *self  // nil = this process is not in a container of this engine
+	private  string        // random
+	patience time.Duration // see orphaned
+	self     *self         // nil = this process is not in a container of this engine
 
 	mu     sync.Mutex
 	locks  map[string]*sync.Mutex // by container name: one Ensure at a time in this process
@@ -113,7 +114,7 @@ func Dial(ctx context.Context, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, &EngineError{Kind: ErrUnreachable, Op: "connect to " + host, Err: err}
 	}
-	e := &Engine{api: api, o: o, host: host, private: random(), locks: map[string]*sync.Mutex{}}
+	e := &Engine{api: api, o: o, host: host, private: random(), patience: orphaned, locks: map[string]*sync.Mutex{}}
 	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
 	if _, err := api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {

@@ -36,14 +36,13 @@ cd -- "$d" 2>/dev/null || { printf '%s:d;' "$n" >&2; exit 126; }
 	wrapTTY = `h=$1 w=$2; shift 2
 [ "$h" = 0 ] || stty rows "$h" cols "$w" 2>/dev/null
 exec "$@"`
-	wrapPipe = `trap : HUP INT QUIT TERM
-"$@"
-c=$?
-printf '%s:e:%s;' "$n" "$c"
-printf '%s:e:%s;' "$n" "$c" >&2
-exit "$c"`
-	wrapMerged = `trap : HUP INT QUIT TERM
-"$@" 2>&1
+	wrapPipe   = wrapTraps + "\"$@\"" + wrapEnd
+	wrapMerged = wrapTraps + "\"$@\" 2>&1" + wrapEnd
+	// A script of ours runs in the shell itself: it needs no process of its own.
+	wrapInline = "k=$1; shift; eval \"$k\"" + wrapEnd
+
+	wrapTraps = "trap : HUP INT QUIT TERM\n"
+	wrapEnd   = `
 c=$?
 printf '%s:e:%s;' "$n" "$c"
 printf '%s:e:%s;' "$n" "$c" >&2
@@ -57,6 +56,8 @@ func wrap(x Exec, nonce string) []string {
 	case x.TTY:
 		out[2] = wrapHead + wrapTTY
 		out = append(out, strconv.FormatUint(uint64(x.Height), 10), strconv.FormatUint(uint64(x.Width), 10))
+	case x.inline:
+		out[2] = wrapHead + wrapInline
 	case x.Merge:
 		out[2] = wrapHead + wrapMerged
 	}
@@ -135,7 +136,7 @@ func end(err error) error {
 // take delivers output and takes the records out. What could be the beginning of one is held
 // until more has come.
 func (s *sorter) take(l *lane, b []byte) {
-	for !l.ended && !(s.tty && s.begun) {
+	for !l.ended && (!s.tty || !s.begun) {
 		if len(l.hold) > 0 {
 			b = append(l.hold, b...)
 			l.hold = nil

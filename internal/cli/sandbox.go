@@ -133,7 +133,7 @@ func (v sandboxView) close(ctx context.Context) error {
 	if v.engine == nil {
 		return nil
 	}
-	return v.engine.Close(ctx)
+	return v.engine.Close(context.WithoutCancel(ctx)) // nothing is torn down: it does not wait
 }
 
 func (o *sandboxOptions) status(ctx context.Context, env Env) (err error) {

@@ -21,12 +21,12 @@ import (
 func AskSwitch(ctx context.Context, env Env, h home.Home) (err error) {
 	v, err := viewSandbox(ctx, env, h)
 	if err != nil || v.engine == nil {
-		return nil //nolint:nilerr // whoever runs a command will be told
+		return nil // whoever runs a command will be told
 	}
 	defer func() { err = errors.Join(err, v.close(ctx)) }()
 	q, err := v.engine.Pending(ctx, v.spec)
 	if err != nil || q == nil {
-		return nil //nolint:nilerr // no question can be asked
+		return nil // no question can be asked
 	}
 	fmt.Fprintf(env.Stderr, "The sandbox of the profile %s was made from %s.\nThe default image is now %s.\n%s\nSwitch? y = switch, n = keep it, Enter = ask later: ", //nolint:errcheck // nowhere left to say it
 		h.Profile, q.Current, q.Target, "If you switch, "+whatStays())
