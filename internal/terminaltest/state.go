@@ -32,6 +32,7 @@ func stateCases() []testCase {
 		{"LoginBroken", testLoginBroken},
 		{"ReportB9147WarmUp", testWarmUp},
 		{"SnapshotUnderKill", testSnapshotKill},
+		{"SnapshotLost", testSnapshotLost},
 		{"Sudo", testSudo},
 	}
 }
@@ -329,6 +330,23 @@ func testSnapshotKill(t *testing.T, mk Maker) {
 		if _, err := fmt.Sscan(res.Output, &size, &n); err != nil || size < 100000 || size > 100030 || !strings.Contains(res.Output, "on") {
 			t.Fatalf("round %d: %q", i, res.Output)
 		}
+	}
+}
+
+// What the snapshots are in may be emptied under a shell (a cleaner of temporary files, a
+// container that was restarted): it is warmed anew, and elsewhere the model is told.
+func testSnapshotLost(t *testing.T, mk Maker) {
+	p := open(t, mk, nil)
+	p.enter()
+	p.want("export X=1; mkdir d; cd d", "")
+	p.script("rm -f -- "+terminal.Quote(p.c.Temp)+"/hermes-snap-*", nil)
+	res := p.run(terminal.Command{Text: "echo ${X-lost}"})
+	if res.Recreated != p.Describe().Remote || res.Output != "lost\n" || res.Dir != p.work+"/d" {
+		t.Errorf("%+v", res)
+	}
+	p.want("export Y=1", "")
+	if res := p.run(terminal.Command{Text: "echo $Y"}); res.Recreated || res.Output != "1\n" {
+		t.Errorf("%+v", res)
 	}
 }
 

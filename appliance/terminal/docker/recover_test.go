@@ -68,22 +68,6 @@ func TestReportB36266Gone(t *testing.T) {
 	}
 }
 
-// What the snapshots were in may be emptied while the container lives on.
-func TestSnapshotLost(t *testing.T) {
-	t.Parallel()
-	k := newKit(t, nil)
-	s := k.shell(&terminaltest.Vars{})
-	run(t, s, "export X=1; cd /usr")
-	run(t, s, "rm -f /tmp/hermes-snap-*; kill -KILL $$")
-	if res := run(t, s, "echo ${X-lost}; pwd"); !res.Recreated || res.Output != "lost\n/usr\n" {
-		t.Errorf("%+v", res)
-	}
-	run(t, s, "export Y=1")
-	if res := run(t, s, "echo $Y"); res.Recreated || res.Output != "1\n" {
-		t.Errorf("%+v", res)
-	}
-}
-
 // Values go over the socket: no argument and no setting of the container ever holds them.
 func TestValuesStayOut(t *testing.T) {
 	t.Parallel()
