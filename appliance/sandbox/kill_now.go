@@ -12,6 +12,7 @@ import (
 // none of it is left: what a hard exit does, or a caller whose patience with [Process.Kill]
 // is over. It returns as Kill does.
 func (p *Process) KillNow(ctx context.Context) error {
+	p.killing.Store(true)
 	t := target{user: p.x.User, mark: p.mark, born: "0"}
 	select {
 	case <-p.begun:
@@ -30,8 +31,10 @@ func (p *Process) KillNow(ctx context.Context) error {
 			return gone(err)
 		case err == nil && len(rest) == 0:
 			return nil
+		case err != nil && time.Now().After(until):
+			return p.c.restart(ctx)
 		case time.Now().After(until):
-			return errors.Join(err, p.c.leftError(rest))
+			return p.c.leftError(rest)
 		}
 	}
 }

@@ -63,10 +63,10 @@ type wrapper struct {
 	login   []string // files that a login shell reads besides
 }
 
-// dump defines the function that prints the state of the shell as a script. Names are unset
-// before anything is printed: a value may hold line ends, and what a filter of lines leaves of
-// it would be run by the next command (#71296). What is read-only cannot be unset, but loses
-// its export. Functions are chosen by their name, and bash's own loops do it: no program is
+// dump defines the function that prints the state of the shell as a script. What must not be
+// kept loses its export before anything is printed (unset would fail where it is read-only): a
+// value may hold line ends, and what a filter of lines leaves of it would be run by the next
+// command (#71296). Functions are chosen by their name, and bash's own loops do it: no program is
 // started. It is run in a subshell only.
 func (w wrapper) dump() string {
 	var names strings.Builder
@@ -87,8 +87,7 @@ case $n in __hermes_*) continue ;; __*) ;; _*) continue ;; esac
 f=$f$IFS$n
 case $l in declare\ -*x*\ "$n") x="$x $n" ;; esac
 done
-{ \builtin unset -v` + names.String() + `
-\builtin export -n` + names.String() + `; } 2>/dev/null
+\builtin export -n` + names.String() + ` 2>/dev/null
 \builtin export -p
 [[ -z $f ]] || \builtin declare -f $f
 [[ -z $x ]] || \builtin printf 'export -f%s\n' "$x"

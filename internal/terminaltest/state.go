@@ -32,6 +32,7 @@ func stateCases() []testCase {
 		{"LoginBroken", testLoginBroken},
 		{"ReportB9147WarmUp", testWarmUp},
 		{"SnapshotUnderKill", testSnapshotKill},
+		{"SnapshotLost", testSnapshotLost},
 		{"Sudo", testSudo},
 	}
 }
@@ -263,19 +264,16 @@ func testHeredoc(t *testing.T, mk Maker) {
 
 // A command may make the shell strange; the wrapper must work on.
 func testHostileShell(t *testing.T, mk Maker) {
+	p := open(t, mk, nil)
 	for _, text := range []string{
 		"set -x; K=1", "IFS=; K=1", "set -f -u -C", "shopt -s nocasematch extglob failglob", "alias builtin='echo no'; alias export=false local=false printf=false source=false eval='echo no'",
 		"printf() { echo no; }; pwd() { echo no; }; mv() { false; }; cd() { echo no; }", "exec 2>/dev/null", "set -o posix", "set -v", "enable -n alias",
-		"trap '' TERM INT HUP", "cd() { :; }; declare -fx cd", "f*g() { :; }; touch fxg", "umask 0777",
+		"trap '' TERM INT HUP", "cd() { :; }; declare -fx cd", "f*g() { :; }", "umask 0777",
 	} {
-		p := open(t, mk, nil)
-		p.enter()
-		p.want("export BEFORE=1", "")
-		res := p.run(terminal.Command{Text: text + "\n\\export AFTER=1\n\\builtin cd /"})
-		if !res.DirObserved || res.Dir != "/" {
+		if res := p.run(terminal.Command{Session: text, Text: "export BEFORE=1\n" + text + "\n\\export AFTER=1\n\\builtin cd /"}); !res.DirObserved || res.Dir != "/" {
 			t.Errorf("%s: %+v", text, res)
 		}
-		if res := p.run(terminal.Command{Text: "/bin/echo $BEFORE $AFTER"}); res.Output != "1 1\n" || !res.DirObserved {
+		if res := p.run(terminal.Command{Session: text, Text: "/bin/echo $BEFORE $AFTER"}); res.Output != "1 1\n" || !res.DirObserved {
 			t.Errorf("after %s: %+v", text, res)
 		}
 	}
@@ -332,6 +330,23 @@ func testSnapshotKill(t *testing.T, mk Maker) {
 		if _, err := fmt.Sscan(res.Output, &size, &n); err != nil || size < 100000 || size > 100030 || !strings.Contains(res.Output, "on") {
 			t.Fatalf("round %d: %q", i, res.Output)
 		}
+	}
+}
+
+// What the snapshots are in may be emptied under a shell (a cleaner of temporary files, a
+// container that was restarted): it is warmed anew, and elsewhere the model is told.
+func testSnapshotLost(t *testing.T, mk Maker) {
+	p := open(t, mk, nil)
+	p.enter()
+	p.want("export X=1; mkdir d; cd d", "")
+	p.script("rm -f -- "+terminal.Quote(p.c.Temp)+"/hermes-snap-*", nil)
+	res := p.run(terminal.Command{Text: "echo ${X-lost}"})
+	if res.Recreated != p.Describe().Remote || res.Output != "lost\n" || res.Dir != p.work+"/d" {
+		t.Errorf("%+v", res)
+	}
+	p.want("export Y=1", "")
+	if res := p.run(terminal.Command{Text: "echo $Y"}); res.Recreated || res.Output != "1\n" {
+		t.Errorf("%+v", res)
 	}
 }
 
