@@ -337,5 +337,5 @@ func (r Route) replayable(m Message) bool {
 		return false
 	}
 	ids := callIDs(m.Origin.Blocks)
-	return slices.EqualFunc(ids, m.Calls, func(id string, c Call) bool { return id == c.ID })
+	return slices.EqualFunc(ids, m.Calls, func(id string, c Call) bool { return id == c.ID && anthropicID(id) == id })
 }
