@@ -27,7 +27,8 @@ func talked(t *testing.T, d *desk, turns int) {
 		c := model.Call{ID: "c", Name: "echo", Args: `{}`}
 		for _, m := range []model.Message{
 			model.Text(model.User, "earlier question "+strings.Repeat("q", 300)),
-			{Role: model.Assistant, Calls: []model.Call{c}}, model.Result(c, strings.Repeat("r", 3000), false),
+			{Role: model.Assistant, Calls: []model.Call{c}},
+			model.Result(c, strings.Repeat("r", 3000), false),
 			model.Text(model.Assistant, "earlier answer"),
 		} {
 			if err := d.store.Append(t.Context(), m); err != nil {
@@ -49,7 +50,7 @@ func TestOverflowCompresses(t *testing.T) {
 		d.Options.Prompt = func(context.Context) (string, error) { built++; return "prompt", nil }
 		talked(t, d, 5)
 		before := len(d.store.rows)
-		res, err := d.run(t, t.Context(), "the new question", nil)
+		res, err := d.run(t.Context(), t, "the new question", nil)
 		if err != nil || res.Text != "all good" {
 			t.Fatalf("%+v, %v", res, err)
 		}
@@ -65,7 +66,7 @@ func TestOverflowCompresses(t *testing.T) {
 			t.Errorf("spent %+v, %+v", d.store.spent, child.spent)
 		}
 		d.store, d.log = child, &events{}
-		if res, err := d.run(t, t.Context(), "more", nil); err != nil || res.Text != "and on" {
+		if res, err := d.run(t.Context(), t, "more", nil); err != nil || res.Text != "and on" {
 			t.Errorf("%+v, %v", res, err)
 		}
 	})
@@ -80,7 +81,7 @@ func TestOverflowInTheMiddle(t *testing.T) {
 	d.Auxiliary = route(aux, model.ChatCompletions, "aux")
 	d.Compression.Keep = 100
 	d.Tools.(*box).tools["big"] = ok(strings.Repeat("x", 40_000))
-	res, err := d.run(t, t.Context(), "the question", nil)
+	res, err := d.run(t.Context(), t, "the question", nil)
 	if err != nil || res.Text != "ok" {
 		t.Fatalf("%+v, %v", res, err)
 	}
@@ -98,7 +99,7 @@ func TestSummaryFails(t *testing.T) {
 	d.Auxiliary = route(aux, model.ChatCompletions, "aux")
 	d.Compression.Keep = 100
 	talked(t, d, 3)
-	res, err := d.run(t, t.Context(), "x", nil)
+	res, err := d.run(t.Context(), t, "x", nil)
 	if err != nil || res.Text != "ok" {
 		t.Fatalf("%+v, %v", res, err)
 	}
@@ -113,7 +114,7 @@ func TestOverflowWithoutHistory(t *testing.T) {
 	eachWire(t, func(t *testing.T, mode model.APIMode) {
 		s := modelserver.New(t, tooLong(mode))
 		d := newDesk(t, route(s, mode, "p"))
-		_, err := d.run(t, t.Context(), strings.Repeat("x", 10_000), nil)
+		_, err := d.run(t.Context(), t, strings.Repeat("x", 10_000), nil)
 		if e := (*model.Error)(nil); !errors.As(err, &e) || e.Kind != model.Overflow {
 			t.Errorf("got %v", err)
 		}
@@ -132,7 +133,7 @@ func TestOverflowForEver(t *testing.T) {
 	d := newDesk(t, route(s, model.ChatCompletions, "p"))
 	d.Compression.Keep = 100
 	talked(t, d, 20)
-	if _, err := d.run(t, t.Context(), "x", nil); err == nil || n > 10 {
+	if _, err := d.run(t.Context(), t, "x", nil); err == nil || n > 10 {
 		t.Errorf("got %v after %d requests", err, n)
 	}
 }
@@ -157,7 +158,7 @@ func TestCompressesBeforeItOverflows(t *testing.T) {
 		}
 		d.Compression.Keep = 100
 		talked(t, d, 6)
-		res, err := d.run(t, t.Context(), "x", nil)
+		res, err := d.run(t.Context(), t, "x", nil)
 		if err != nil || (d.current(res) != d.store) != (limit != "off") {
 			t.Errorf("%s: %+v, %v", limit, res, err)
 		}
@@ -177,7 +178,7 @@ func TestCompressionCannotBeWritten(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := d.run(t, t.Context(), "x", nil); !errors.Is(err, full) {
+	if _, err := d.run(t.Context(), t, "x", nil); !errors.Is(err, full) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -188,11 +189,11 @@ type shelf struct {
 	err   error
 }
 
-func (s *shelf) Spill(_ context.Context, c model.Call, text string) (string, error) {
+func (s *shelf) Spill(_ context.Context, id, text string) (string, error) {
 	if s.err != nil {
 		return "", s.err
 	}
-	path := "/cache/spillover/" + c.ID + ".txt"
+	path := "/cache/spillover/" + id + ".txt"
 	s.files[path] = text
 	return path, nil
 }
@@ -229,7 +230,7 @@ func TestSpill(t *testing.T) {
 			sh := &shelf{files: map[string]string{}, err: tt.fail}
 			d.Spill, d.SpillOver = sh, 10_000
 			d.Tools = &box{tools: map[string]func(context.Context, json.RawMessage) Output{"echo": ok(tt.text)}, traits: map[string]Traits{"echo": tt.traits}}
-			if _, err := d.run(t, t.Context(), "x", nil); err != nil {
+			if _, err := d.run(t.Context(), t, "x", nil); err != nil {
 				t.Fatal(err)
 			}
 			got := d.store.messages()[2].Text()
@@ -251,7 +252,7 @@ func TestSpillBudget(t *testing.T) {
 	sh := &shelf{files: map[string]string{}}
 	d.Spill, d.SpillOver = sh, 10_000
 	d.Tools.(*box).tools["echo"] = ok(strings.Repeat("x", 9_000))
-	if _, err := d.run(t, t.Context(), "x", nil); err != nil {
+	if _, err := d.run(t.Context(), t, "x", nil); err != nil {
 		t.Fatal(err)
 	}
 	if len(sh.files) != 2 || sh.files["/cache/spillover/a.txt"] != "" {
@@ -268,7 +269,7 @@ func TestRedact(t *testing.T) {
 	d.Spill, d.SpillOver = sh, 10_000
 	d.Redact = func(s string) string { return strings.ReplaceAll(s, "hunter2", "***") }
 	d.Tools.(*box).tools["echo"] = ok("hunter2 " + strings.Repeat("x", 20_000) + " hunter2")
-	if _, err := d.run(t, t.Context(), "x", nil); err != nil {
+	if _, err := d.run(t.Context(), t, "x", nil); err != nil {
 		t.Fatal(err)
 	}
 	all := sh.files["/cache/spillover/a.txt"] + string(s.Requests()[1].Body)

@@ -54,7 +54,7 @@ func TestLoopGuard(t *testing.T) {
 			d := newDesk(t, route(s, model.ChatCompletions, "p"))
 			d.MaxSteps = 30
 			d.Tools = &box{tools: map[string]func(context.Context, json.RawMessage) Output{"bad": bad, "good": ok("x")}, traits: map[string]Traits{tt.tool: tt.traits}}
-			res, err := d.run(t, t.Context(), "x", nil)
+			res, err := d.run(t.Context(), t, "x", nil)
 			if err != nil || res.Text != "I give up." {
 				t.Fatalf("%+v, %v", res, err)
 			}
@@ -87,7 +87,7 @@ func TestGuardWarnOnly(t *testing.T) {
 	})
 	d := newDesk(t, route(s, model.ChatCompletions, "p"))
 	d.Guard.WarnOnly = true
-	if res, err := d.run(t, t.Context(), "x", nil); err != nil || res.Stop != Answered {
+	if res, err := d.run(t.Context(), t, "x", nil); err != nil || res.Stop != Answered {
 		t.Errorf("%+v, %v", res, err)
 	}
 }
@@ -115,7 +115,7 @@ func TestRecoveryCounter(t *testing.T) {
 		n++
 		return Output{Text: "x", Failed: n < 3}
 	}
-	if _, err := d.run(t, t.Context(), "x", nil); err != nil {
+	if _, err := d.run(t.Context(), t, "x", nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{

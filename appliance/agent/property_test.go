@@ -58,7 +58,7 @@ func TestHistoryProperty(t *testing.T) {
 	for _, mode := range []model.APIMode{model.ChatCompletions, model.AnthropicMessages} {
 		check[mode] = modelserver.NewFunc(t, func(modelserver.Request) modelserver.Reply { return say("ok") })
 	}
-	for seed := range uint64(300) {
+	for seed := range uint64(150) {
 		propertySession(t, seed, check)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
@@ -161,7 +161,7 @@ func TestNothingIsLeftRunning(t *testing.T) { //nolint:paralleltest // it counts
 				control.Interrupt("now")
 			}()
 		}
-		if _, err := d.run(t, t.Context(), "x", control); err != nil {
+		if _, err := d.run(t.Context(), t, "x", control); err != nil {
 			t.Fatal(err)
 		}
 		d.Model.(*model.Client).Close()

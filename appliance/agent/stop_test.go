@@ -27,7 +27,7 @@ func TestInterruptWhileModelSpeaks(t *testing.T) {
 			<-held
 			control.Interrupt("stop")
 		}()
-		res, err := d.run(t, t.Context(), "x", control)
+		res, err := d.run(t.Context(), t, "x", control)
 		if err != nil || res.Stop != Interrupted {
 			t.Fatalf("%+v, %v", res, err)
 		}
@@ -36,7 +36,7 @@ func TestInterruptWhileModelSpeaks(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 		d.log = &events{}
-		if res, err := d.run(t, t.Context(), "again", nil); err != nil || res.Text != "fresh" {
+		if res, err := d.run(t.Context(), t, "again", nil); err != nil || res.Text != "fresh" {
 			t.Errorf("%+v, %v", res, err)
 		}
 	})
@@ -56,7 +56,7 @@ func TestInterruptWhileToolsRun(t *testing.T) {
 		<-ctx.Done()
 		return Output{Text: "killed", Failed: true}
 	}
-	res, err := d.run(t, t.Context(), "x", control)
+	res, err := d.run(t.Context(), t, "x", control)
 	if err != nil || res.Stop != Interrupted || ran != 1 {
 		t.Fatalf("%+v, %v, ran %d", res, err, ran)
 	}
@@ -83,7 +83,7 @@ func TestStubbornTool(t *testing.T) {
 		<-release
 		return Output{Text: "late"}
 	}
-	res, err := d.run(t, t.Context(), "x", control)
+	res, err := d.run(t.Context(), t, "x", control)
 	if err != nil || res.Stop != Interrupted {
 		t.Fatalf("%+v, %v", res, err)
 	}
@@ -131,7 +131,7 @@ func TestShutdownIsTheCause(t *testing.T) {
 		<-ctx.Done()
 		return Output{Text: "x"}
 	}
-	if res, err := d.run(t, ctx, "x", nil); !errors.Is(err, bye) || res.Stop != Interrupted {
+	if res, err := d.run(ctx, t, "x", nil); !errors.Is(err, bye) || res.Stop != Interrupted {
 		t.Errorf("%+v, %v", res, err)
 	}
 }
@@ -142,7 +142,7 @@ func TestInterruptBeforeTurn(t *testing.T) {
 	d := newDesk(t, route(s, model.ChatCompletions, "p"))
 	control := &Control{}
 	control.Interrupt("changed my mind")
-	if res, err := d.run(t, t.Context(), "x", control); err != nil || res.Stop != Interrupted {
+	if res, err := d.run(t.Context(), t, "x", control); err != nil || res.Stop != Interrupted {
 		t.Errorf("%+v, %v", res, err)
 	}
 }
@@ -160,7 +160,7 @@ func TestSteer(t *testing.T) {
 			return Output{Text: "{}"}
 		}
 		d.Options.Model = steerAtEnd{d.Options.Model, control}
-		res, err := d.run(t, t.Context(), "x", control)
+		res, err := d.run(t.Context(), t, "x", control)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func TestCrashLeftCalls(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := d.run(t, t.Context(), "what happened?", nil); err != nil {
+		if _, err := d.run(t.Context(), t, "what happened?", nil); err != nil {
 			t.Fatal(err)
 		}
 		if m := d.store.messages()[3]; m.CallID != "b" || m.Text() != model.InterruptedText {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,8 +110,7 @@ func (t *turn) begin(ctx context.Context, input model.Message) error {
 // unanswered returns the calls at the end of a history that have no result.
 func unanswered(history []model.Message) []model.Call {
 	answered := map[string]bool{}
-	for i := len(history) - 1; i >= 0; i-- {
-		m := history[i]
+	for _, m := range slices.Backward(history) {
 		if m.Role == model.Tool {
 			answered[m.CallID] = true
 			continue
@@ -188,7 +188,7 @@ func (t *turn) loop(ctx context.Context) (string, StopReason, error) {
 			case err != nil:
 				return m.Text(), Errored, err
 			case ctx.Err() != nil:
-				return m.Text(), Interrupted, nil
+				return m.Text(), Interrupted, nil //nolint:nilerr // an interrupt is no failure; Run tells its cause
 			case halt != "":
 				return t.closing(ctx, Looping, "The same tool calls were repeated without progress and no more calls are allowed in this turn ("+halt+").")
 			}

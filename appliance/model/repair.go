@@ -28,8 +28,8 @@ func Interrupted(c Call) Message { return Result(c, InterruptedText, true) }
 func Repair(history []Message) []Message {
 	out := make([]Message, 0, len(history))
 	used := map[string]bool{"": true}
-	for i := 0; i < len(history); i++ {
-		switch m := history[i]; m.Role {
+	for i, m := range history {
+		switch m.Role {
 		case Assistant:
 			if len(m.Calls) == 0 && m.Text() == "" {
 				continue // a thought without an answer
