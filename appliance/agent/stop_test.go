@@ -211,3 +211,21 @@ func TestCrashLeftCalls(t *testing.T) {
 		}
 	})
 }
+
+// TestRetryWithoutMessage asks the last question again.
+func TestRetryWithoutMessage(t *testing.T) {
+	t.Parallel()
+	s := modelserver.New(t, fails(401, `{}`), say("now it works"))
+	d := newDesk(t, route(s, model.ChatCompletions, "p"))
+	if _, err := d.run(t.Context(), t, "question", nil); err == nil {
+		t.Fatal("no error")
+	}
+	a, err := New(d.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := a.Run(t.Context(), d.store, model.Message{}, nil, nil)
+	if err != nil || res.Text != "now it works" || len(d.store.rows) != 2 {
+		t.Errorf("%+v, %v, %d rows", res, err, len(d.store.rows))
+	}
+}

@@ -37,9 +37,10 @@ type turn struct {
 	recovery recovery
 }
 
-// Run takes a message of the user through the model and its tools to an answer. It returns
-// when everything it started has ended, a tool that ignores its interrupt excepted. control
-// and emit may be nil.
+// Run takes a message of the user through the model and its tools to an answer. A message
+// without parts goes on from the history as it is: the last question is asked again. Run
+// returns when everything it started has ended, a tool that ignores its interrupt excepted.
+// control and emit may be nil.
 //
 // After an interrupt through control the error is nil and Result.Stop says so; when ctx was
 // cancelled, the error is its cause. With any other error there is no answer, and the error
@@ -104,6 +105,10 @@ func (t *turn) begin(ctx context.Context, input model.Message) error {
 			return err
 		}
 	}
+	if len(input.Parts) == 0 {
+		return nil
+	}
+	input.Role = model.User
 	return t.record(ctx, input)
 }
 

@@ -118,7 +118,7 @@ func TestLinkInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := os.Symlink(victim, filepath.Join(d.path, "x.txt"))
-	testkit.Need(t, "links", err == nil, fmt.Sprint("no link can be made: ", err))
+	testkit.Need(t, "link", err == nil, fmt.Sprint("no link can be made: ", err))
 	if _, err = d.Spill(t.Context(), "x", "text"); err == nil {
 		t.Error("a link is followed")
 	}
