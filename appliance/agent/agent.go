@@ -90,8 +90,9 @@ type Clock interface {
 // Spiller keeps results that are too big for the conversation where the session's file
 // tools can read them.
 type Spiller interface {
-	// Spill writes exactly text and returns the path under which the tools see it.
-	Spill(ctx context.Context, call model.Call, text string) (path string, err error)
+	// Spill writes exactly text and returns the path under which the tools see it. id is
+	// the id of the call, which may hold anything.
+	Spill(ctx context.Context, id, text string) (path string, err error)
 }
 
 // Meter counts what happens, by the names of upstream's counters. It must not block.

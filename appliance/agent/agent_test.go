@@ -33,7 +33,7 @@ func TestTurn(t *testing.T) {
 	eachWire(t, func(t *testing.T, mode model.APIMode) {
 		s := modelserver.New(t, modelserver.Reply{Reasoning: "hm", Text: "I look.", Calls: []modelserver.Call{call("c1", "echo", `{"x":1}`), call("c2", "look", `{}`)}}, say("It is fine."))
 		d := newDesk(t, route(s, mode, "p"))
-		res, err := d.run(t, t.Context(), "how is it?", nil)
+		res, err := d.run(t.Context(), t, "how is it?", nil)
 		if err != nil || res.Text != "It is fine." || res.Stop != Answered || res.Steps != 2 {
 			t.Fatalf("%+v, %v", res, err)
 		}
@@ -74,7 +74,7 @@ func TestPrefixIsStable(t *testing.T) {
 		}
 		for range 3 {
 			d.log = &events{}
-			if _, err := d.run(t, t.Context(), "go", nil); err != nil {
+			if _, err := d.run(t.Context(), t, "go", nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -109,7 +109,7 @@ func TestRetries(t *testing.T) {
 			say("whole"),
 		)
 		d := newDesk(t, route(s, mode, "p"))
-		res, err := d.run(t, t.Context(), "x", nil)
+		res, err := d.run(t.Context(), t, "x", nil)
 		if err != nil || res.Text != "whole" {
 			t.Fatalf("%+v, %v", res, err)
 		}
@@ -132,7 +132,7 @@ func TestReportB29StreamErrorIsPerRequest(t *testing.T) {
 	s := modelserver.New(t, modelserver.Reply{Text: "a b c d", CutAfter: 3}, say("one two"), say("three four"))
 	d := newDesk(t, route(s, model.ChatCompletions, "p"))
 	for range 2 {
-		if _, err := d.run(t, t.Context(), "x", nil); err != nil {
+		if _, err := d.run(t.Context(), t, "x", nil); err != nil {
 			t.Fatal(err)
 		}
 		d.log.all = nil
@@ -161,7 +161,7 @@ func TestReportB33AlwaysAnError(t *testing.T) {
 			eachWire(t, func(t *testing.T, mode model.APIMode) {
 				s := modelserver.New(t, script...)
 				d := newDesk(t, route(s, mode, "p"))
-				res, err := d.run(t, t.Context(), "x", nil)
+				res, err := d.run(t.Context(), t, "x", nil)
 				if err == nil || res.Stop != Errored || d.log.all[len(d.log.all)-1].Kind != Failed {
 					t.Errorf("%+v, %v", res, err)
 				}
@@ -179,7 +179,7 @@ func TestFallback(t *testing.T) {
 	second := modelserver.New(t, modelserver.Reply{Reasoning: "hm", Calls: []modelserver.Call{call("x:y/1", "echo", "{}")}}, fails(400, `{"error":{"message":"no"}}`))
 	third := modelserver.New(t, say("here"))
 	d := newDesk(t, route(first, model.ChatCompletions, "one"), route(second, model.ChatCompletions, "two"), route(third, model.AnthropicMessages, "three"))
-	res, err := d.run(t, t.Context(), "x", nil)
+	res, err := d.run(t.Context(), t, "x", nil)
 	if err != nil || res.Text != "here" {
 		t.Fatalf("%+v, %v", res, err)
 	}
@@ -193,7 +193,7 @@ func TestMalformedCall(t *testing.T) {
 	eachWire(t, func(t *testing.T, mode model.APIMode) {
 		s := modelserver.New(t, does(call("a", "echo", `{"x": `), call("b", "nothing", `{}`), call("c", "echo", "")), say("sorry"))
 		d := newDesk(t, route(s, mode, "p"))
-		if _, err := d.run(t, t.Context(), "x", nil); err != nil {
+		if _, err := d.run(t.Context(), t, "x", nil); err != nil {
 			t.Fatal(err)
 		}
 		m := d.store.messages()
@@ -212,7 +212,7 @@ func TestPanics(t *testing.T) {
 	s := modelserver.New(t, does(call("a", "boom", `{}`), call("b", "echo", `{}`)), say("ok"))
 	d := newDesk(t, route(s, model.ChatCompletions, "p"))
 	d.Tools.(*box).tools["boom"] = func(context.Context, json.RawMessage) Output { panic("bang") }
-	res, err := d.run(t, t.Context(), "x", nil)
+	res, err := d.run(t.Context(), t, "x", nil)
 	if err != nil || res.Text != "ok" {
 		t.Fatalf("%+v, %v", res, err)
 	}
@@ -222,7 +222,7 @@ func TestPanics(t *testing.T) {
 	d.log = &events{}
 	d.Options.Prompt = func(context.Context) (string, error) { panic("prompt") }
 	d.store = newStore(t)
-	if _, err := d.run(t, t.Context(), "x", nil); err == nil || !strings.Contains(err.Error(), "internal error") {
+	if _, err := d.run(t.Context(), t, "x", nil); err == nil || !strings.Contains(err.Error(), "internal error") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -252,7 +252,7 @@ func TestParallelCallsInOrder(t *testing.T) {
 		return Output{Text: "echo"}
 	}
 	b.traits["slow"], b.traits["fast"] = Traits{Parallel: true}, Traits{Parallel: true}
-	if _, err := d.run(t, t.Context(), "x", nil); err != nil {
+	if _, err := d.run(t.Context(), t, "x", nil); err != nil {
 		t.Fatal(err)
 	}
 	var texts []string
@@ -283,7 +283,7 @@ func TestStepLimit(t *testing.T) {
 		s := modelserver.New(t, script...)
 		d := newDesk(t, route(s, mode, "p"))
 		d.MaxSteps = 3
-		res, err := d.run(t, t.Context(), "x", nil)
+		res, err := d.run(t.Context(), t, "x", nil)
 		if err != nil || res.Stop != StepLimit || res.Text != "That is what I did." {
 			t.Fatalf("%+v, %v", res, err)
 		}
@@ -299,7 +299,7 @@ func TestStepLimitWithoutSummary(t *testing.T) {
 	s := modelserver.New(t, does(call("c", "echo", `{}`)), fails(400, `{"error":{"message":"no"}}`))
 	d := newDesk(t, route(s, model.ChatCompletions, "p"))
 	d.MaxSteps = 1
-	res, err := d.run(t, t.Context(), "x", nil)
+	res, err := d.run(t.Context(), t, "x", nil)
 	if err != nil || res.Stop != StepLimit || !strings.Contains(res.Text, "limit of 1 steps") {
 		t.Fatalf("%+v, %v", res, err)
 	}
@@ -310,7 +310,7 @@ func TestLengthLimitGoesOn(t *testing.T) {
 	for mode, finish := range map[model.APIMode]string{model.ChatCompletions: "length", model.AnthropicMessages: "max_tokens"} {
 		s := modelserver.New(t, modelserver.Reply{Text: "one two ", Finish: finish}, say("three"))
 		d := newDesk(t, route(s, mode, "p"))
-		res, err := d.run(t, t.Context(), "x", nil)
+		res, err := d.run(t.Context(), t, "x", nil)
 		if err != nil || res.Text != "one two three" {
 			t.Errorf("%+v, %v", res, err)
 		}
@@ -353,7 +353,7 @@ func TestRecordFails(t *testing.T) {
 		}
 		return nil
 	}
-	if res, err := d.run(t, t.Context(), "x", nil); err != nil || res.Text != "ok" {
+	if res, err := d.run(t.Context(), t, "x", nil); err != nil || res.Text != "ok" {
 		t.Errorf("%+v, %v", res, err)
 	}
 }
@@ -364,7 +364,7 @@ func TestRehearsalTurn(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, model.Route{Provider: "rehearsal", Model: "rehearsal", APIMode: model.RehearsalMode})
 	d.Tools.(*box).tools["terminal"] = ok(`{"output":"Linux box","exit_code":0}`)
-	res, err := d.run(t, t.Context(), "run: uname -a", nil)
+	res, err := d.run(t.Context(), t, "run: uname -a", nil)
 	if err != nil || !strings.Contains(res.Text, "Linux box") || res.Steps != 2 || !strings.HasPrefix(res.Text, model.RehearsalName) {
 		t.Errorf("%+v, %v", res, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -92,8 +93,8 @@ func (t *turn) compress(ctx context.Context, why string) error {
 }
 
 func lastOf(role model.Role, history []model.Message) int {
-	for i := len(history) - 1; i >= 0; i-- {
-		if history[i].Role == role {
+	for i, m := range slices.Backward(history) {
+		if m.Role == role {
 			return i
 		}
 	}

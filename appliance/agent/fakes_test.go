@@ -248,7 +248,7 @@ func newDesk(t testing.TB, routes ...model.Route) *desk {
 	return d
 }
 
-func (d *desk) run(t testing.TB, ctx context.Context, text string, control *Control) (Result, error) {
+func (d *desk) run(ctx context.Context, t testing.TB, text string, control *Control) (Result, error) {
 	t.Helper()
 	a, err := New(d.Options)
 	if err != nil {

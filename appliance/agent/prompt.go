@@ -91,7 +91,7 @@ func (p Prompt) Build() (text string, problems []string) {
 // memoryBlock is a memory file with how full it is.
 func memoryBlock(title, content string, limit int) string {
 	var entries []string
-	for _, e := range strings.Split("\n"+content+"\n", "\n§\n") {
+	for e := range strings.SplitSeq("\n"+content+"\n", "\n§\n") {
 		if e = strings.TrimSpace(e); e != "" && !slices.Contains(entries, e) {
 			entries = append(entries, e)
 		}

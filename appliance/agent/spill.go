@@ -30,7 +30,7 @@ func (t *turn) spill(ctx context.Context, r *running, text string, budget *int) 
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
 	defer cancel()
-	path, err := t.o.Spill.Spill(ctx, r.call, full)
+	path, err := t.o.Spill.Spill(ctx, r.call.ID, full)
 	if err != nil {
 		t.o.Log.WarnContext(ctx, "result not spilled", "session", t.session.ID(), "tool", r.call.Name, "error", err.Error())
 		return fmt.Sprintf("%s\n\n[Truncated: the result has %d bytes, and they could not be saved.]", short, len(full))

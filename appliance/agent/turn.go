@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,9 +37,10 @@ type turn struct {
 	recovery recovery
 }
 
-// Run takes a message of the user through the model and its tools to an answer. It returns
-// when everything it started has ended, a tool that ignores its interrupt excepted. control
-// and emit may be nil.
+// Run takes a message of the user through the model and its tools to an answer. A message
+// without parts goes on from the history as it is: the last question is asked again. Run
+// returns when everything it started has ended, a tool that ignores its interrupt excepted.
+// control and emit may be nil.
 //
 // After an interrupt through control the error is nil and Result.Stop says so; when ctx was
 // cancelled, the error is its cause. With any other error there is no answer, and the error
@@ -103,14 +105,17 @@ func (t *turn) begin(ctx context.Context, input model.Message) error {
 			return err
 		}
 	}
+	if len(input.Parts) == 0 {
+		return nil
+	}
+	input.Role = model.User
 	return t.record(ctx, input)
 }
 
 // unanswered returns the calls at the end of a history that have no result.
 func unanswered(history []model.Message) []model.Call {
 	answered := map[string]bool{}
-	for i := len(history) - 1; i >= 0; i-- {
-		m := history[i]
+	for _, m := range slices.Backward(history) {
 		if m.Role == model.Tool {
 			answered[m.CallID] = true
 			continue
@@ -188,7 +193,7 @@ func (t *turn) loop(ctx context.Context) (string, StopReason, error) {
 			case err != nil:
 				return m.Text(), Errored, err
 			case ctx.Err() != nil:
-				return m.Text(), Interrupted, nil
+				return m.Text(), Interrupted, nil //nolint:nilerr // an interrupt is no failure; Run tells its cause
 			case halt != "":
 				return t.closing(ctx, Looping, "The same tool calls were repeated without progress and no more calls are allowed in this turn ("+halt+").")
 			}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -293,12 +294,8 @@ func (b *block) call() *callBuilder {
 // raw is the block as it may be sent back; nil for an empty one, which would be refused.
 func (b *block) raw() json.RawMessage {
 	out := make(map[string]json.RawMessage, len(b.fields)+1)
-	for name, v := range b.fields {
-		out[name] = v
-	}
-	for name, v := range joined(b.extra) {
-		out[name] = v
-	}
+	maps.Copy(out, b.fields)
+	maps.Copy(out, joined(b.extra))
 	switch b.kind {
 	case "text":
 		if b.text.Len() == 0 {
@@ -337,5 +334,5 @@ func (r Route) replayable(m Message) bool {
 		return false
 	}
 	ids := callIDs(m.Origin.Blocks)
-	return slices.EqualFunc(ids, m.Calls, func(id string, c Call) bool { return id == c.ID })
+	return slices.EqualFunc(ids, m.Calls, func(id string, c Call) bool { return id == c.ID && anthropicID(id) == id })
 }

@@ -6,7 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/anthropics/anthropic-sdk-go"
@@ -72,8 +72,8 @@ func thinkingBudget(effort string) int64 {
 // mayThink reports whether thinking can be switched on: while calls are being answered, the
 // message that made them must begin with a thought, and one of another model has none.
 func (r Route) mayThink(history []Message) bool {
-	for i := len(history) - 1; i >= 0; i-- {
-		switch m := history[i]; m.Role {
+	for _, m := range slices.Backward(history) {
+		switch m.Role {
 		case User:
 			return true
 		case Assistant:
@@ -205,5 +205,3 @@ func anthropicID(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return "toolu_" + hex.EncodeToString(sum[:12])
 }
-
-var _ json.Marshaler = anthropic.MessageNewParams{} // the body is made before the request

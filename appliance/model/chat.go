@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -132,13 +133,13 @@ func (s *stream) chatChunk(data []byte) error {
 	if f.Model != "" {
 		s.model = f.Model
 	}
-	s.usage.readChat(f.Usage)
+	readChat(&s.usage, f.Usage)
 	if len(f.Choices) == 0 {
 		return nil
 	}
 	choice := f.Choices[0]
 	s.started = true
-	s.usage.readChat(choice.Usage)
+	readChat(&s.usage, choice.Usage)
 	for _, fields := range []map[string]json.RawMessage{choice.Delta, choice.Message} {
 		// What is shown is read in a fixed order: thoughts come before what they lead to.
 		for _, name := range []string{"reasoning_content", "reasoning", "content", "refusal"} {
@@ -260,8 +261,7 @@ func (s *stream) callFor(index *int, id, name string, position int) *callBuilder
 	} else if id == "" && name == "" && len(s.calls) > 0 {
 		return s.calls[len(s.calls)-1]
 	}
-	for i := len(s.calls) - 1; i >= 0; i-- {
-		b := s.calls[i]
+	for _, b := range slices.Backward(s.calls) {
 		switch {
 		case id != "" && b.id == id && (index == nil || b.index == at):
 			return b

@@ -84,16 +84,16 @@ func (c *Client) Stream(ctx context.Context, r Route, req Request, emit func(Del
 	return a, nil
 }
 
-// errRedirect is what a provider gets that sends us elsewhere: a key, and the conversation,
+// redirectError is what a provider gets that sends us elsewhere: a key, and the conversation,
 // go to the address that was configured.
-type errRedirect struct{ to string }
+type redirectError struct{ to string }
 
-func (e errRedirect) Error() string {
+func (e redirectError) Error() string {
 	return "redirects to " + e.to + "; set base_url to the final address"
 }
 
 func refuse(req *http.Request, _ []*http.Request) error {
-	return errRedirect{req.URL.Scheme + "://" + req.URL.Host + req.URL.Path}
+	return redirectError{req.URL.Scheme + "://" + req.URL.Host + req.URL.Path}
 }
 
 // statusError is an answer with a status that is no success.
@@ -128,7 +128,7 @@ func (c checked) RoundTrip(req *http.Request) (*http.Response, error) {
 // fail makes the error of a call from whatever went wrong.
 func (s *stream) fail(err error) *Error {
 	e := &Error{Provider: s.route.Provider, Model: s.route.Model}
-	status, redirect, told := (*statusError)(nil), errRedirect{}, (*reportError)(nil)
+	status, redirect, told := (*statusError)(nil), redirectError{}, (*reportError)(nil)
 	switch expired := s.watch.expired(); {
 	case errors.Is(expired, errStale):
 		e.Kind, e.Detail = Stale, fmt.Sprintf("nothing came for %s", s.route.stale())
@@ -183,11 +183,11 @@ func parseReport(status int, body []byte) report {
 		r.message = http.StatusText(status)
 		return r
 	}
-	r.take(top)
+	r = r.take(top)
 	if inner, ok := top["error"]; ok {
 		var fields map[string]json.RawMessage
 		if json.Unmarshal(inner, &fields) == nil {
-			r.take(fields)
+			r = r.take(fields)
 		} else if text, ok := str(inner); ok {
 			r.message = text
 		}
@@ -195,7 +195,7 @@ func parseReport(status int, body []byte) report {
 	return r
 }
 
-func (r *report) take(fields map[string]json.RawMessage) {
+func (r report) take(fields map[string]json.RawMessage) report {
 	var codes []string
 	for _, name := range []string{"code", "type", "status"} {
 		if text, ok := str(fields[name]); ok && text != "error" {
@@ -214,6 +214,7 @@ func (r *report) take(fields map[string]json.RawMessage) {
 	if json.Unmarshal(fields["code"], &n) == nil && n >= 400 && n < 600 && r.status < 400 {
 		r.status = n
 	}
+	return r
 }
 
 func str(raw json.RawMessage) (string, bool) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/secret"
@@ -288,4 +289,24 @@ func TestRouteDefaults(t *testing.T) {
 	if r.stale() != 0 || r.timeout() != 0 || (Route{}).timeout() != DefaultTimeout {
 		t.Error("limits cannot be switched off")
 	}
+}
+
+// TestWatchIsTouched: a slow stream is no stale one.
+func TestWatchIsTouched(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, w := watchOver(t.Context(), time.Hour, time.Minute)
+		defer w.stop()
+		for range 30 {
+			time.Sleep(59 * time.Second)
+			w.touch()
+		}
+		if ctx.Err() != nil {
+			t.Errorf("a stream with an event every 59 s is cut: %v", context.Cause(ctx))
+		}
+		time.Sleep(61 * time.Second)
+		if w.expired() == nil {
+			t.Error("silence goes unnoticed")
+		}
+	})
 }

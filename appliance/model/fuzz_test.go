@@ -4,17 +4,24 @@ package model
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"testing"
 
 	anthropicsse "github.com/anthropics/anthropic-sdk-go/packages/ssestream"
 	openaisse "github.com/openai/openai-go/v3/packages/ssestream"
-
-	"io"
 )
 
 func response(body []byte) *http.Response {
 	return &http.Response{Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(bytes.NewReader(body))}
+}
+
+func chatEventsOf(body []byte) openaisse.Decoder {
+	return openaisse.NewDecoder(response(body)) //nolint:bodyclose // the decoder closes it
+}
+
+func messageEventsOf(body []byte) anthropicsse.Decoder {
+	return anthropicsse.NewDecoder(response(body)) //nolint:bodyclose // the decoder closes it
 }
 
 func newStream(t testing.TB, mode APIMode) *stream {
@@ -41,9 +48,9 @@ func FuzzEvents(f *testing.F) {
 			s := newStream(t, mode)
 			var err error
 			if mode == ChatCompletions {
-				err = s.chatEvents(openaisse.NewDecoder(response(body)))
+				err = s.chatEvents(chatEventsOf(body))
 			} else {
-				err = s.anthropicEvents(anthropicsse.NewDecoder(response(body)))
+				err = s.anthropicEvents(messageEventsOf(body))
 			}
 			a := s.answer()
 			if err != nil {

@@ -73,6 +73,8 @@ func (c Call) Input() (json.RawMessage, error) {
 		detail := err.Error()
 		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 			detail = fmt.Sprintf("%v (at byte %d of %d)", err, syntax.Offset, len(text))
+		} else if kind := (*json.UnmarshalTypeError)(nil); errors.As(err, &kind) {
+			detail = "they are one JSON " + kind.Value
 		}
 		return nil, &ArgsError{Tool: c.Name, Detail: detail}
 	}

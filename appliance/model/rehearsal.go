@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -87,16 +88,16 @@ func rehearse(req Request) (string, *Call) {
 
 // lastAsked returns the last text of the user and what came after it.
 func lastAsked(history []Message) (string, []Message) {
-	for i := len(history) - 1; i >= 0; i-- {
-		if history[i].Role == User {
-			return history[i].Text(), history[i+1:]
+	for i, m := range slices.Backward(history) {
+		if m.Role == User {
+			return m.Text(), history[i+1:]
 		}
 	}
 	return "", nil
 }
 
 var (
-	reRun  = regexp.MustCompile("(?i)^(?:(?:please|now|then|can you|could you)[ ,]+)*(?:run|execute)(?::| )\\s*(.+)$")
+	reRun  = regexp.MustCompile(`(?i)^(?:(?:please|now|then|can you|could you)[ ,]+)*(?:run|execute)(?::| )\s*(.+)$`)
 	reCall = regexp.MustCompile(`(?i)^call(?::| )\s*([A-Za-z0-9_-]+)\s*(\{.*\})?\s*$`)
 	rePath = regexp.MustCompile("`([^`]+)`")
 	// reProse are commands that are none: "run the tests".

@@ -3,9 +3,11 @@
 package model
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 )
 
 // InterruptedText is the result of a call whose real result is unknown: the turn was stopped,
@@ -16,22 +18,25 @@ const InterruptedText = `{"error": "interrupted: the call was stopped before its
 func Interrupted(c Call) Message { return Result(c, InterruptedText, true) }
 
 // Repair returns a history that every provider accepts: each call is followed by exactly one
-// result, in the order of the calls; results that answer no call are left out, as are
-// messages without content; and messages of the user that follow each other become one. A
-// history that is in order comes back as it is, with the same contents.
+// result, in the order of the calls; no two calls have the same id; results that answer no
+// call are left out, as are messages without content; and messages of the user that follow
+// each other become one. A history that is in order comes back as it is, with the same
+// contents.
 //
 // Repair never changes the messages it is given, and depends on nothing else: the same
-// history gives the same result.
+// history gives the same result, and a longer one the same beginning.
 func Repair(history []Message) []Message {
 	out := make([]Message, 0, len(history))
-	for i := 0; i < len(history); i++ {
-		switch m := history[i]; m.Role {
+	used := map[string]bool{"": true}
+	for i, m := range history {
+		switch m.Role {
 		case Assistant:
 			if len(m.Calls) == 0 && m.Text() == "" {
 				continue // a thought without an answer
 			}
-			out = append(out, m)
-			out = append(out, results(m.Calls, history[i+1:])...)
+			answers := results(m.Calls, history[i+1:])
+			m.Calls = distinct(m.Calls, answers, used)
+			out = append(append(out, m), answers...)
 		case User:
 			out = appendUser(out, m)
 		case Tool: // taken with the message that asked for it, or nobody's
@@ -45,26 +50,48 @@ func results(calls []Call, rest []Message) []Message {
 	if len(calls) == 0 {
 		return nil
 	}
-	found := make(map[string]Message, len(calls))
+	var given []Message
 	for _, m := range rest {
 		if m.Role == Assistant {
 			break
 		}
-		if _, twice := found[m.CallID]; m.Role == Tool && !twice {
-			found[m.CallID] = m
+		if m.Role == Tool {
+			given = append(given, m)
 		}
 	}
 	out := make([]Message, 0, len(calls))
 	for _, c := range calls {
-		m, ok := found[c.ID]
-		if !ok {
-			m = Interrupted(c)
-		} else if len(m.Parts) == 0 {
+		m := Interrupted(c)
+		if i := slices.IndexFunc(given, func(m Message) bool { return m.CallID == c.ID }); i >= 0 {
+			m = given[i]
+			given = slices.Delete(given, i, i+1)
+		}
+		if len(m.Parts) == 0 {
 			m.Parts = []Part{{Text: "{}"}}
 		}
 		out = append(out, m)
 	}
 	return out
+}
+
+// distinct renames calls whose ids were used before, and their answers.
+func distinct(calls []Call, answers []Message, used map[string]bool) []Call {
+	copied := false
+	for i, c := range calls {
+		id := c.ID
+		for n := 2; used[id]; n++ {
+			id = fmt.Sprintf("%s_%d", cmp.Or(c.ID, "call"), n)
+		}
+		used[id] = true
+		if id == c.ID {
+			continue
+		}
+		if !copied {
+			calls, copied = slices.Clone(calls), true
+		}
+		calls[i].ID, answers[i].CallID = id, id
+	}
+	return calls
 }
 
 func appendUser(out []Message, m Message) []Message {

@@ -50,7 +50,7 @@ func anyHistory(r *rand.Rand) []Message {
 // twice repaired is once repaired, and the input is left alone.
 func TestRepairProperty(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(3000) {
+	for seed := range uint64(1000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		history := anyHistory(r)
 		before := string(mustJSON(history))
@@ -84,7 +84,8 @@ func TestRepairKeepsOrder(t *testing.T) {
 	a, b := Call{ID: "a", Name: "t", Args: "{}"}, Call{ID: "b", Name: "t", Args: "{}"}
 	good := []Message{
 		Text(User, "x"),
-		{Role: Assistant, Calls: []Call{a, b}}, Result(a, "1", false), Result(b, "2", true),
+		{Role: Assistant, Calls: []Call{a, b}},
+		Result(a, "1", false), Result(b, "2", true),
 		Text(Assistant, "done"),
 	}
 	if diff := cmp.Diff(good, Repair(good)); diff != "" {

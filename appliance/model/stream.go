@@ -18,13 +18,6 @@ var (
 	errCut    = errors.New("the stream ended before the answer did")
 )
 
-// sse is what both libraries' decoders of event streams do.
-type sse interface {
-	Next() bool
-	Err() error
-	Close() error
-}
-
 // stream collects one answer.
 type stream struct {
 	route Route

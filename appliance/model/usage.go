@@ -65,7 +65,7 @@ func (n numbers) set(to *int64, names ...string) {
 	}
 }
 
-func (u *Usage) readChat(raw json.RawMessage) {
+func readChat(u *Usage, raw json.RawMessage) {
 	n := readNumbers(raw)
 	n.set(&u.Input, "prompt_tokens", "input_tokens")
 	n.set(&u.Output, "completion_tokens", "output_tokens")

@@ -40,9 +40,9 @@ func TestUsageParts(t *testing.T) {
 	t.Parallel()
 	var u Usage
 	// Running totals in each event; the last one counts.
-	u.readChat([]byte(`{"prompt_tokens":10,"completion_tokens":1}`))
-	u.readChat([]byte(`{"prompt_tokens":10,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":99},"completion_tokens_details":{"reasoning_tokens":3}}`))
-	u.readChat(nil)
+	readChat(&u, []byte(`{"prompt_tokens":10,"completion_tokens":1}`))
+	readChat(&u, []byte(`{"prompt_tokens":10,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":99},"completion_tokens_details":{"reasoning_tokens":3}}`))
+	readChat(&u, nil)
 	got := u.plausible(Request{}, Text(Assistant, "x"))
 	if want := (Usage{Input: 10, Output: 7, CacheRead: 10, Reasoning: 3}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -142,8 +142,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 func quoted(s string) string {
-	b, _ := json.Marshal(s)
-	return string(b)
+	return encode(s)
 }
 
 func play(w http.ResponseWriter, req *http.Request, r Reply, format wire, body []byte) {
@@ -163,14 +162,16 @@ func play(w http.ResponseWriter, req *http.Request, r Reply, format wire, body [
 			w.Header().Set("Content-Type", "application/json")
 		}
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, r.Body)
+		send(w, r.Body)
 		return
 	}
 	var asked struct{ Stream bool }
-	_ = json.Unmarshal(body, &asked)
+	if json.Unmarshal(body, &asked) != nil {
+		panic(http.ErrAbortHandler) // no request at all; the check has said so
+	}
 	if !asked.Stream {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, format.whole(r, len(body)))
+		send(w, format.whole(r, len(body)))
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -191,16 +192,14 @@ func play(w http.ResponseWriter, req *http.Request, r Reply, format wire, body [
 		switch {
 		case r.CutAfter > 0 && i == r.CutAfter:
 			if r.CutHalf {
-				_, _ = io.WriteString(w, frame(e)[:len(frame(e))/2])
+				send(w, frame(e)[:len(frame(e))/2])
 				flush(w)
 			}
 			panic(http.ErrAbortHandler)
 		case r.EndAfter > 0 && i == r.EndAfter:
 			return
 		}
-		if _, err := io.WriteString(w, frame(e)); err != nil {
-			return
-		}
+		send(w, frame(e))
 		flush(w)
 	}
 }
@@ -212,6 +211,13 @@ func hold(req *http.Request, r Reply) {
 	select {
 	case <-r.Hold:
 	case <-req.Context().Done():
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// send writes to a client that may be gone.
+func send(w io.Writer, s string) {
+	if _, err := io.WriteString(w, s); err != nil {
 		panic(http.ErrAbortHandler)
 	}
 }
