@@ -24,11 +24,11 @@ func (t *trace) lines(aux json.RawMessage) string {
 		return ""
 	}
 	var b strings.Builder
-	for _, f := range fields(raw) {
+	for _, f := range wireFields(raw) {
 		switch f.n {
 		case 1: // a step: digest 1, name 3, started 5
 			step := map[int]string{}
-			for _, g := range fields(f.data) {
+			for _, g := range wireFields(f.data) {
 				step[g.n] = string(g.data)
 			}
 			if _, started := step[5]; started && !t.seen[step[1]] {
@@ -39,7 +39,7 @@ func (t *trace) lines(aux json.RawMessage) string {
 				b.WriteString(step[3] + "\n")
 			}
 		case 3: // output: message 4
-			for _, g := range fields(f.data) {
+			for _, g := range wireFields(f.data) {
 				if g.n == 4 {
 					b.Write(g.data)
 				}
@@ -49,16 +49,16 @@ func (t *trace) lines(aux json.RawMessage) string {
 	return b.String()
 }
 
-// field is one length-delimited field of a protobuf message.
-type field struct {
+// wireField is one length-delimited field of a protobuf message.
+type wireField struct {
 	n    int
 	data []byte
 }
 
-// fields returns the length-delimited fields of a message up to the first thing that is none
+// wireFields returns the length-delimited fields of a message up to the first thing that is none
 // of protobuf's; numbers are passed over.
-func fields(msg []byte) []field {
-	var out []field
+func wireFields(msg []byte) []wireField {
+	var out []wireField
 	for len(msg) > 0 {
 		tag, n := binary.Uvarint(msg)
 		if n <= 0 {
@@ -79,7 +79,7 @@ func fields(msg []byte) []field {
 			if m <= 0 || size > uint64(len(msg)-m) {
 				return out
 			}
-			out = append(out, field{int(tag >> 3), msg[m : m+int(size)]})
+			out = append(out, wireField{int(tag >> 3), msg[m : m+int(size)]})
 			n = m + int(size)
 		default:
 			return out

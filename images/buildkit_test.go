@@ -59,7 +59,7 @@ func FuzzFields(f *testing.F) {
 	f.Add(message(1, message(1, "d", 5, "x"), 3, message(4, "log")))
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		total := 0
-		for _, x := range fields(msg) {
+		for _, x := range wireFields(msg) {
 			total += len(x.data)
 		}
 		if total > len(msg) {
