@@ -136,8 +136,8 @@ func Build(ctx context.Context, e *Engine, l Lock, o BuildOptions, progress io.W
 	set("REVISION", o.Revision)
 	req := buildRequest{dockerfile: DockerfilePath, context: bytes.NewReader(data), args: args, tag: o.Tag, noCache: o.NoCache, kit: o.Builder == "buildkit"}
 	if o.Cache != "" {
-		m, err := newMirror(ctx, o.Cache)
-		if err != nil {
+		var m *mirror
+		if m, err = newMirror(ctx, o.Cache); err != nil {
 			return b, err
 		}
 		defer func() {
