@@ -136,11 +136,16 @@ func Build(ctx context.Context, e *Engine, l Lock, o BuildOptions, progress io.W
 	set("REVISION", o.Revision)
 	req := buildRequest{dockerfile: DockerfilePath, context: bytes.NewReader(data), args: args, tag: o.Tag, noCache: o.NoCache, kit: o.Builder == "buildkit"}
 	if o.Cache != "" {
-		m, err := newMirror(ctx, o.Cache)
-		if err != nil {
+		var m *mirror
+		if m, err = newMirror(ctx, o.Cache); err != nil {
 			return b, err
 		}
-		defer func() { err = errors.Join(err, m.Close()) }()
+		defer func() {
+			err = errors.Join(err, m.Close())
+			if n := m.lost.Load(); n > 0 {
+				err = errors.Join(err, say(progress, fmt.Sprintf("%d files did not arrive whole and were not kept in %s", n, o.Cache)))
+			}
+		}()
 		// Only the constant address is an input of the build; proxies are no part of a layer's key.
 		args["NPM_REGISTRY"], args["http_proxy"], req.network = "http://"+npmHost, m.addr, "host"
 	}

@@ -49,16 +49,16 @@ func (t *trace) lines(aux json.RawMessage) string {
 	return b.String()
 }
 
-// field is one length-delimited field of a protobuf message.
-type field struct {
+// wireField is one length-delimited field of a protobuf message.
+type wireField struct {
 	n    int
 	data []byte
 }
 
-// wireFields returns the length-delimited wireFields of a message up to the first thing that is none
+// wireFields returns the length-delimited fields of a message up to the first thing that is none
 // of protobuf's; numbers are passed over.
-func wireFields(msg []byte) []field {
-	var out []field
+func wireFields(msg []byte) []wireField {
+	var out []wireField
 	for len(msg) > 0 {
 		tag, n := binary.Uvarint(msg)
 		if n <= 0 {
@@ -79,7 +79,7 @@ func wireFields(msg []byte) []field {
 			if m <= 0 || size > uint64(len(msg)-m) {
 				return out
 			}
-			out = append(out, field{int(tag >> 3), msg[m : m+int(size)]})
+			out = append(out, wireField{int(tag >> 3), msg[m : m+int(size)]})
 			n = m + int(size)
 		default:
 			return out

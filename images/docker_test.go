@@ -116,7 +116,7 @@ func TestBuildFails(t *testing.T) {
 		var progress bytes.Buffer
 		_, err := e.build(t.Context(), buildRequest{
 			dockerfile: "Dockerfile", tag: "hermes-test/images:never", kit: kit,
-			context: bytes.NewReader(pack(t, tarred{name: "Dockerfile", data: []byte("FROM " + base + "\nCOPY missing /\n")})),
+			context: bytes.NewReader(pack(t, archived{name: "Dockerfile", data: []byte("FROM " + base + "\nCOPY missing /\n")})),
 		}, &progress)
 		if err == nil || !strings.Contains(err.Error(), "missing") || progress.Len() == 0 {
 			t.Errorf("BuildKit %v: got %v after %q, want an error about the missing file", kit, err, progress.String())

@@ -56,6 +56,7 @@ type exporter struct {
 func export(ctx context.Context, archive io.Reader, created time.Time, dir, name string) (Exported, error) {
 	x := exporter{dir: dir, small: map[string][]byte{}, layers: map[string]ExportedLayer{}}
 	if dir != "" {
+		//nolint:gosec // an image is no secret: other programs read the layout
 		if err := os.MkdirAll(filepath.Join(dir, "blobs", "sha256"), 0o755); err != nil {
 			return Exported{}, err
 		}
@@ -171,8 +172,11 @@ func (x *exporter) image(created time.Time) (out Exported, p platformDoc, err er
 		Config string
 		Layers []string
 	}
-	if err := json.Unmarshal(x.small["manifest.json"], &list); err != nil || len(list) != 1 {
-		return out, p, fmt.Errorf("manifest.json lists %d images, expected one (%v)", len(list), err)
+	if err := json.Unmarshal(x.small["manifest.json"], &list); err != nil {
+		return out, p, fmt.Errorf("manifest.json: %w", err)
+	}
+	if len(list) != 1 {
+		return out, p, fmt.Errorf("manifest.json lists %d images, expected one", len(list))
 	}
 	c, err := parseOCIConfig(x.small[list[0].Config])
 	if err != nil {

@@ -34,12 +34,12 @@ func layerTar(t testing.TB, name, content string) []byte {
 	return buf.Bytes()
 }
 
-type tarred struct {
+type archived struct {
 	name, link string
 	data       []byte
 }
 
-func pack(t testing.TB, files ...tarred) []byte {
+func pack(t testing.TB, files ...archived) []byte {
 	t.Helper()
 	var buf bytes.Buffer
 	tw := tar.NewWriter(&buf)
@@ -117,11 +117,11 @@ func archives(t testing.TB) map[string][]byte {
 	old := configOf(t, "alpha", "amd64", time.Unix(100, 0), a, b, a)
 	recent := configOf(t, "beta", "amd64", time.Unix(200, 5), a, b, a)
 	return map[string][]byte{
-		"old": pack(t, tarred{name: "1/layer.tar", data: a}, tarred{name: "1/VERSION", data: []byte("1.0")}, tarred{name: "2/layer.tar", data: b},
-			tarred{name: "3/layer.tar", link: "../1/layer.tar"}, tarred{name: "c.json", data: old},
-			tarred{name: "manifest.json", data: manifestOf(t, "c.json", "1/layer.tar", "2/layer.tar", "3/layer.tar")}),
-		"new": pack(t, tarred{name: "manifest.json", data: manifestOf(t, "blobs/sha256/c", "blobs/sha256/a", "blobs/sha256/b", "blobs/sha256/a")},
-			tarred{name: "blobs/sha256/a", data: gz(t, a)}, tarred{name: "blobs/sha256/b", data: gz(t, b)}, tarred{name: "blobs/sha256/c", data: recent}),
+		"old": pack(t, archived{name: "1/layer.tar", data: a}, archived{name: "1/VERSION", data: []byte("1.0")}, archived{name: "2/layer.tar", data: b},
+			archived{name: "3/layer.tar", link: "../1/layer.tar"}, archived{name: "c.json", data: old},
+			archived{name: "manifest.json", data: manifestOf(t, "c.json", "1/layer.tar", "2/layer.tar", "3/layer.tar")}),
+		"new": pack(t, archived{name: "manifest.json", data: manifestOf(t, "blobs/sha256/c", "blobs/sha256/a", "blobs/sha256/b", "blobs/sha256/a")},
+			archived{name: "blobs/sha256/a", data: gz(t, a)}, archived{name: "blobs/sha256/b", data: gz(t, b)}, archived{name: "blobs/sha256/c", data: recent}),
 	}
 }
 
@@ -187,8 +187,8 @@ func TestLayoutKeepsOtherPlatforms(t *testing.T) {
 		if content != "" {
 			l = layerTar(t, "a", content)
 		}
-		data := pack(t, tarred{name: "l/layer.tar", data: l}, tarred{name: "c.json", data: configOf(t, "h", arch, time.Unix(1, 0), l)},
-			tarred{name: "manifest.json", data: manifestOf(t, "c.json", "l/layer.tar")})
+		data := pack(t, archived{name: "l/layer.tar", data: l}, archived{name: "c.json", data: configOf(t, "h", arch, time.Unix(1, 0), l)},
+			archived{name: "manifest.json", data: manifestOf(t, "c.json", "l/layer.tar")})
 		if _, err := export(t.Context(), bytes.NewReader(data), time.Unix(2_000_000_000, 0), dir, arch); err != nil {
 			t.Fatal(err)
 		}
@@ -226,15 +226,15 @@ func TestExportRefuses(t *testing.T) {
 	config := configOf(t, "h", "amd64", time.Unix(1, 0), a)
 	m := manifestOf(t, "c.json", "l/layer.tar")
 	for name, data := range map[string][]byte{
-		"another layer than the config says": pack(t, tarred{name: "l/layer.tar", data: other}, tarred{name: "c.json", data: config}, tarred{name: "manifest.json", data: m}),
-		"a missing layer":                    pack(t, tarred{name: "c.json", data: config}, tarred{name: "manifest.json", data: m}),
-		"a missing config":                   pack(t, tarred{name: "l/layer.tar", data: a}, tarred{name: "manifest.json", data: m}),
-		"no manifest":                        pack(t, tarred{name: "l/layer.tar", data: a}, tarred{name: "c.json", data: config}),
-		"two images": pack(t, tarred{name: "l/layer.tar", data: a}, tarred{name: "c.json", data: config},
-			tarred{name: "manifest.json", data: []byte(`[{"Config":"c.json","Layers":["l/layer.tar"]},{}]`)}),
-		"a cut archive": pack(t, tarred{name: "l/layer.tar", data: a}, tarred{name: "c.json", data: config}, tarred{name: "manifest.json", data: m})[:700],
-		"a loop of links": pack(t, tarred{name: "l/layer.tar", link: "../m/layer.tar"}, tarred{name: "m/layer.tar", link: "../l/layer.tar"},
-			tarred{name: "c.json", data: config}, tarred{name: "manifest.json", data: m}),
+		"another layer than the config says": pack(t, archived{name: "l/layer.tar", data: other}, archived{name: "c.json", data: config}, archived{name: "manifest.json", data: m}),
+		"a missing layer":                    pack(t, archived{name: "c.json", data: config}, archived{name: "manifest.json", data: m}),
+		"a missing config":                   pack(t, archived{name: "l/layer.tar", data: a}, archived{name: "manifest.json", data: m}),
+		"no manifest":                        pack(t, archived{name: "l/layer.tar", data: a}, archived{name: "c.json", data: config}),
+		"two images": pack(t, archived{name: "l/layer.tar", data: a}, archived{name: "c.json", data: config},
+			archived{name: "manifest.json", data: []byte(`[{"Config":"c.json","Layers":["l/layer.tar"]},{}]`)}),
+		"a cut archive": pack(t, archived{name: "l/layer.tar", data: a}, archived{name: "c.json", data: config}, archived{name: "manifest.json", data: m})[:700],
+		"a loop of links": pack(t, archived{name: "l/layer.tar", link: "../m/layer.tar"}, archived{name: "m/layer.tar", link: "../l/layer.tar"},
+			archived{name: "c.json", data: config}, archived{name: "manifest.json", data: m}),
 	} {
 		if got, err := export(t.Context(), bytes.NewReader(data), time.Unix(2_000_000_000, 0), t.TempDir(), "x"); err == nil {
 			t.Errorf("%s: accepted as %s", name, got.ID)
@@ -244,24 +244,24 @@ func TestExportRefuses(t *testing.T) {
 
 func TestFirstDifference(t *testing.T) {
 	t.Parallel()
-	read := func(files ...tarred) map[string]entry {
+	read := func(files ...archived) map[string]entry {
 		list, _, err := listLayer(bytes.NewReader(pack(t, files...)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return list
 	}
-	base := []tarred{{name: "a", data: []byte("1")}, {name: "b", data: []byte("2")}}
+	base := []archived{{name: "a", data: []byte("1")}, {name: "b", data: []byte("2")}}
 	for _, c := range []struct {
 		name  string
-		files []tarred
+		files []archived
 		want  string
 	}{
-		{"content", []tarred{base[0], {name: "b", data: []byte("3")}}, "layer 7: /b: the content differs"},
+		{"content", []archived{base[0], {name: "b", data: []byte("3")}}, "layer 7: /b: the content differs"},
 		{"missing", base[:1], "layer 7: /b: only in the first"},
-		{"extra", append([]tarred{{name: "0"}}, base...), "layer 7: /0: only in the second"},
-		{"order", []tarred{base[1], base[0]}, "layer 7: /a: entry 0 and 1 of the tar"},
-		{"link", []tarred{base[0], {name: "b", link: "a"}}, "layer 7: /b: 0 644 0:0 1 bytes 1970-01-01T00:00:00Z and 2 644 0:0 0 bytes 1970-01-01T00:00:00Z -> a"},
+		{"extra", append([]archived{{name: "0"}}, base...), "layer 7: /0: only in the second"},
+		{"order", []archived{base[1], base[0]}, "layer 7: /a: entry 0 and 1 of the tar"},
+		{"link", []archived{base[0], {name: "b", link: "a"}}, "layer 7: /b: 0 644 0:0 1 bytes 1970-01-01T00:00:00Z and 2 644 0:0 0 bytes 1970-01-01T00:00:00Z -> a"},
 		{"nothing", base, "layer 7: tar: the files are the same, their packing is not"},
 	} {
 		if got := firstDifference(7, read(base...), read(c.files...)).String(); got != c.want {

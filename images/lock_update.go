@@ -50,7 +50,7 @@ var ErrPinned = errors.New("the source has something else than what is pinned")
 // [ErrPinned] if it is another. A source that cannot be reached leaves its values unresolved.
 func (l Lock) Update(ctx context.Context, s Sources) (out Learned, err error) {
 	out.Lock = l
-	learn := func(key string, have string, set func(string), ask func() (string, error)) {
+	learn := func(key, have string, set func(string), ask func() (string, error)) {
 		if have != Unresolved {
 			return
 		}

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
@@ -41,10 +42,12 @@ type mirror struct {
 	addr   string
 	client *http.Client
 	done   chan struct{}
+	lost   atomic.Int32 // files that did not arrive whole
 }
 
 // newMirror starts a mirror that keeps its files in dir. The caller closes it.
 func newMirror(ctx context.Context, dir string) (*mirror, error) {
+	//nolint:gosec // public packages
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -125,13 +128,16 @@ func (m *mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // that: the next one wants it too.
 func (m *mirror) keep(w io.Writer, res *http.Response, name string) {
 	// One that did not arrive whole is not kept, and the client has seen the same short body.
-	_ = atomicfile.Writer{}.Stream(m.dir, func(f io.Writer) (string, error) {
+	err := atomicfile.Writer{}.Stream(m.dir, func(f io.Writer) (string, error) {
 		n, err := io.Copy(io.MultiWriter(f, &tolerant{w: w}), res.Body)
 		if err == nil && res.ContentLength >= 0 && n != res.ContentLength {
 			err = fmt.Errorf("%d bytes of %d", n, res.ContentLength)
 		}
 		return name, err
 	})
+	if err != nil {
+		m.lost.Add(1)
+	}
 }
 
 // tolerant stops writing after the first error and says nothing of it.

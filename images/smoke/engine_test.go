@@ -56,9 +56,9 @@ func confined(t *testing.T, e *images.Engine, image string) *images.Container {
 // only returns the steps with the names, and what those stand on.
 func only(names ...string) []step {
 	all := steps()
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].needs != "" && slices.Contains(names, all[i].name) {
-			names = append(names, all[i].needs)
+	for _, s := range slices.Backward(all) {
+		if s.needs != "" && slices.Contains(names, s.name) {
+			names = append(names, s.needs)
 		}
 	}
 	return slices.DeleteFunc(all, func(s step) bool { return !slices.Contains(names, s.name) })

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // mcp is a client of an MCP server on stdio, as much of one as a proof needs.
@@ -89,12 +90,12 @@ func (m *mcp) tool(name string) (string, error) {
 	if err := m.call("tools/call", map[string]any{"name": name, "arguments": map[string]any{}}, &r); err != nil {
 		return "", err
 	}
-	var text string
+	var text strings.Builder
 	for _, c := range r.Content {
-		text += c.Text
+		text.WriteString(c.Text)
 	}
 	if r.IsError {
-		return "", fmt.Errorf("%s: %s", name, text)
+		return "", fmt.Errorf("%s: %s", name, text.String())
 	}
-	return text, nil
+	return text.String(), nil
 }

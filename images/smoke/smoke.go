@@ -12,8 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,7 +61,7 @@ type Step struct {
 }
 
 // Failed returns the first step that failed, or nil.
-func (r Report) Failed() *Step {
+func (r *Report) Failed() *Step {
 	for i := range r.Steps {
 		if r.Steps[i].Verdict == Fail {
 			return &r.Steps[i]
@@ -125,6 +127,7 @@ func prove(ctx context.Context, e *images.Engine, image string, o Options, list 
 		o.Progress = io.Discard
 	}
 	if o.Artifacts != "" {
+		//nolint:gosec // a report is there to be read
 		if err := os.MkdirAll(o.Artifacts, 0o755); err != nil {
 			return r, err
 		}
@@ -139,9 +142,7 @@ func prove(ctx context.Context, e *images.Engine, image string, o Options, list 
 	}
 	r.labelled(stored.Labels)
 	labels := map[string]string{label: "smoke"}
-	for k, v := range o.Labels {
-		labels[k] = v
-	}
+	maps.Copy(labels, o.Labels)
 	box, err := e.Confine(ctx, stored.ID, labels)
 	if err != nil {
 		return r, err
@@ -169,12 +170,9 @@ func (r *Report) labelled(labels map[string]string) {
 }
 
 func (r *Report) standIn(name string) {
-	for _, s := range r.StandIns {
-		if s == name {
-			return
-		}
+	if !slices.Contains(r.StandIns, name) {
+		r.StandIns = append(r.StandIns, name)
 	}
-	r.StandIns = append(r.StandIns, name)
 }
 
 // verdict returns that of a step taken before.

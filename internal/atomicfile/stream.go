@@ -20,7 +20,7 @@ func (w Writer) Stream(dir string, fill func(io.Writer) (name string, err error)
 	if err := w.step(OpCreate, temp); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // as its contract says
 	if err != nil {
 		return err
 	}

@@ -107,6 +107,9 @@ func (o *imagesBuildOptions) run(ctx context.Context, env Env) (err error) {
 		return err
 	}
 	o.Dir = o.dir
+	if err := l.Refuse(o.BuildOptions); err != nil {
+		return err // before an engine is needed to say it
+	}
 	e, err := o.open(ctx, env)
 	if err != nil {
 		return err
