@@ -19,7 +19,18 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	restart := make(chan struct{}, 1)
+	drains := make(chan os.Signal, 1)
+	notifyDrain(drains)
+	go func() {
+		for range drains {
+			select {
+			case restart <- struct{}{}:
+			default: // one is enough
+			}
+		}
+	}()
 	return int(cli.Main(ctx, os.Args[1:], cli.Env{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Now: time.Now,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Now: time.Now, Restart: restart,
 	}))
 }

@@ -31,6 +31,7 @@ type Env struct {
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 	Now            func() time.Time
+	Restart        <-chan struct{} // somebody asks the gateway to drain and start again; nil = nobody can
 }
 
 // Main runs one command line and returns the exit code. The result goes to Stdout, errors to

@@ -17,8 +17,8 @@ func newRoot(st *state) *cobra.Command {
 	root := &cobra.Command{
 		Use:           Name,
 		Short:         "Run a Hermes home as an appliance",
-		Long:          "hermes-appliance takes a Hermes home (HERMES_HOME) as it is and brings its config up to date\nwithout losing a byte of it.",
-		Example:       "  hermes-appliance migrate --dry-run",
+		Long:          "hermes-appliance takes a Hermes home (HERMES_HOME) as it is: it brings its config up to date without\nlosing a byte of it, and runs the gateway that answers, runs tools and remembers.",
+		Example:       "  hermes-appliance up",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
@@ -33,8 +33,8 @@ func newRoot(st *state) *cobra.Command {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		fmt.Fprint(cmd.OutOrStdout(), helpText(cmd)) //nolint:errcheck // the reader is gone
 	})
-	root.AddCommand(newMigrate(st), newConfig(st), newProfile(st), newEnv(st), newSandbox(st), newVersion(st), newCompletion(st))
-	root.AddCommand(newMigrate(st), newConfig(st), newProfile(st), newEnv(st), newImages(st), newVersion(st), newCompletion(st))
+	root.AddCommand(newUp(st), newStatus(st), newLogs(st), newGateway(st), newMigrate(st), newConfig(st), newProfile(st),
+		newEnv(st), newSandbox(st), newImages(st), newVersion(st), newCompletion(st))
 	return root
 }
 

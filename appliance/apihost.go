@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
+	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+	"github.com/hermes-appliance/hermes-appliance/appliance/model"
+	"github.com/hermes-appliance/hermes-appliance/appliance/platform/apiserver"
+	"github.com/hermes-appliance/hermes-appliance/appliance/secret"
+	"github.com/hermes-appliance/hermes-appliance/appliance/session"
+	"github.com/hermes-appliance/hermes-appliance/appliance/tool"
+)
+
+// apiSource is what sessions of the API say they come from.
+const apiSource = "api-server"
+
+// apiSections are the places of the api_server settings in a config, lowest first; in each,
+// what is below extra wins.
+func apiSections() [][]string {
+	return [][]string{{"platforms", "api_server"}, {"gateway", "platforms", "api_server"}, {"gateway", "api_server"}}
+}
+
+// apiSettings are the settings of a profile's API, environment before config (gateway spec
+// §1.2).
+type apiSettings struct {
+	enabled bool
+	host    string
+	port    int
+	apiserver.Settings
+}
+
+// setting reads a variable of the profile's own: its scope, or for the launch profile what the
+// process was started with. An empty one counts as not set.
+func (t *Tenant) setting(b bound, name string) string {
+	if v, ok := b.scope.Lookup(name); ok && !v.Text.Empty() {
+		return strings.TrimSpace(v.Text.Reveal())
+	}
+	if t.key == t.rt.env.host.LaunchKey() {
+		return strings.TrimSpace(t.rt.env.Getenv(name))
+	}
+	return ""
+}
+
+func (t *Tenant) apiSettings(b bound) (apiSettings, error) {
+	s := apiSettings{host: "127.0.0.1", port: 8642}
+	values := map[string]any{}
+	for _, path := range apiSections() {
+		m, err := b.view.Map(path...)
+		if err != nil {
+			return s, err
+		}
+		for k, v := range m {
+			values[k] = v
+		}
+		if extra, ok := m["extra"].(map[string]any); ok {
+			for k, v := range extra {
+				values[k] = v
+			}
+		}
+	}
+	text := func(variable, key string) string {
+		if v := t.setting(b, variable); v != "" {
+			return v
+		}
+		if v, ok := values[key]; ok && v != nil {
+			return strings.TrimSpace(fmt.Sprint(v))
+		}
+		return ""
+	}
+	s.Key = secret.Wrap(text("API_SERVER_KEY", "key"))
+	s.ModelName = text("API_SERVER_MODEL_NAME", "model_name")
+	if s.ModelName == "" && t.home.Profile != home.Default {
+		s.ModelName = t.home.Profile
+	}
+	if v := text("API_SERVER_HOST", "host"); v != "" {
+		s.host = v
+	}
+	if v := text("API_SERVER_PORT", "port"); v != "" {
+		port, err := strconv.Atoi(v)
+		if err != nil || port < 0 || port > 65535 {
+			return s, fmt.Errorf("API_SERVER_PORT: %q is no port; expected a number up to 65535", v)
+		}
+		s.port = port
+	}
+	s.enabled = truth(text("API_SERVER_ENABLED", "enabled"))
+	s.DirectModels = truth(text("", "direct_model_requests"))
+	for origin := range strings.SplitSeq(text("API_SERVER_CORS_ORIGINS", ""), ",") {
+		if origin = strings.TrimSpace(origin); origin != "" {
+			s.CORSOrigins = append(s.CORSOrigins, origin)
+		}
+	}
+	if list, ok := values["cors_origins"].([]any); ok && len(s.CORSOrigins) == 0 {
+		for _, o := range list {
+			s.CORSOrigins = append(s.CORSOrigins, fmt.Sprint(o))
+		}
+	}
+	if m, ok := values["model_routes"].(map[string]any); ok {
+		s.Aliases = map[string]apiserver.Alias{}
+		for name, v := range m {
+			switch v := v.(type) {
+			case string:
+				s.Aliases[name] = apiserver.Alias{Model: v}
+			case map[string]any:
+				a := apiserver.Alias{}
+				a.Model, _ = v["model"].(string)
+				a.Provider, _ = v["provider"].(string)
+				s.Aliases[name] = a
+			}
+		}
+	}
+	return s, nil
+}
+
+// truth reads a switch as people write it.
+func truth(s string) bool {
+	switch strings.ToLower(s) {
+	case "1", "true", "yes", "on":
+		return true
+	}
+	return false
+}
+
+// apiHost is the gateway as the API server sees it.
+type apiHost struct{ s *server }
+
+// Profile implements [apiserver.Host].
+func (h apiHost) Profile(_ context.Context, name string) (apiserver.Profile, error) {
+	t, err := h.s.rt.Tenant(name)
+	if errors.Is(err, home.ErrNoProfile) {
+		return nil, apiserver.ErrNoProfile
+	}
+	if err != nil {
+		return nil, err
+	}
+	return apiProfile{t, h.s}, nil
+}
+
+// apiProfile is a profile as the API server sees it.
+type apiProfile struct {
+	t *Tenant
+	s *server
+}
+
+// Name implements [apiserver.Profile].
+func (p apiProfile) Name() string { return p.t.Key() }
+
+// Settings implements [apiserver.Profile].
+func (p apiProfile) Settings(ctx context.Context) (apiserver.Settings, error) {
+	_, b, err := p.t.bind(ctx)
+	if err != nil {
+		return apiserver.Settings{}, err
+	}
+	s, err := p.t.apiSettings(b)
+	return s.Settings, err
+}
+
+// Sessions implements [apiserver.Profile].
+func (p apiProfile) Sessions(ctx context.Context) (*session.Store, error) { return p.t.Sessions(ctx) }
+
+// Ask implements [apiserver.Profile].
+func (p apiProfile) Ask(ctx context.Context, a gateway.Ask) (*gateway.Turn, error) {
+	a.Source = apiSource
+	return p.t.Ask(ctx, a)
+}
+
+// Turn implements [apiserver.Profile].
+func (p apiProfile) Turn(id string) (*gateway.Turn, bool) { return p.t.Turn(id) }
+
+// Skills implements [apiserver.Profile].
+func (p apiProfile) Skills(context.Context) ([]apiserver.Skill, error) {
+	var out []apiserver.Skill
+	for _, s := range (&tool.Skills{Home: p.t.home.Dir}).List() {
+		out = append(out, apiserver.Skill{Name: s.Name, Description: s.Description, Category: s.Category})
+	}
+	return out, nil
+}
+
+// Toolsets implements [apiserver.Profile].
+func (p apiProfile) Toolsets(ctx context.Context) ([]apiserver.Toolset, error) {
+	ctx, b, err := p.t.bind(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &work{t: p.t, b: b, turn: &gateway.Turn{Ask: gateway.Ask{Source: apiSource}}}
+	set, err := w.tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	by := map[string]int{}
+	var out []apiserver.Toolset
+	for _, t := range set.Tools() {
+		i, ok := by[t.Toolset]
+		if !ok {
+			i = len(out)
+			by[t.Toolset] = i
+			out = append(out, apiserver.Toolset{Name: t.Toolset, Enabled: true})
+		}
+		out[i].Tools = append(out[i].Tools, t.Name)
+	}
+	return out, nil
+}
+
+// Health implements [apiserver.Profile].
+func (p apiProfile) Health(ctx context.Context) apiserver.Health {
+	h := apiserver.Health{State: string(p.s.state.Status().Phase)}
+	add := func(name, status, detail string, counts map[string]int) {
+		h.Checks = append(h.Checks, apiserver.Check{Name: name, Status: status, Detail: detail, Counts: counts})
+	}
+	_, b, err := p.t.bind(ctx)
+	if err != nil {
+		add("config", apiserver.Failed, err.Error(), nil)
+	} else {
+		add("config", apiserver.OK, "", nil)
+		if rs, err := routes(b.view, b.lookup, gateway.RouteAsk{}); err != nil {
+			add("model", apiserver.Failed, err.Error(), nil)
+		} else if rs[0].APIMode == model.RehearsalMode {
+			add("model", apiserver.Degraded, "no provider is configured: the rehearsal model answers", nil)
+		} else {
+			add("model", apiserver.OK, "", map[string]int{"routes": len(rs)})
+		}
+	}
+	switch sh, open := p.t.StoreHealth(); {
+	case !open:
+		add("state_db", apiserver.OK, "", nil) // opened by the first turn
+	case sh.State == session.Sound:
+		add("state_db", apiserver.OK, "", nil)
+	case sh.State == session.Degraded:
+		add("state_db", apiserver.Degraded, strings.Join(sh.Notices, "; "), nil)
+	default:
+		add("state_db", apiserver.Failed, sh.Reason, nil)
+	}
+	st := p.s.state.Status()
+	counts, status := map[string]int{}, apiserver.OK
+	for _, platform := range st.Platforms {
+		counts[platform.State]++
+		if platform.State == "failed" {
+			status = apiserver.Degraded
+		}
+	}
+	add("platforms", status, "", counts)
+	add("runs", apiserver.OK, "", map[string]int{"active": len(p.s.rt.Turns.Running(p.t.Key()))})
+	mcpCounts := map[string]int{}
+	for _, m := range p.t.MCP() {
+		mcpCounts[string(m.State)]++
+	}
+	add("mcp", apiserver.OK, "", mcpCounts)
+	return h
+}

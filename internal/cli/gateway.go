@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-appliance/hermes-appliance/appliance"
+	"github.com/hermes-appliance/hermes-appliance/appliance/childenv"
+	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
+	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+	"github.com/hermes-appliance/hermes-appliance/appliance/redact"
+	"github.com/hermes-appliance/hermes-appliance/internal/buildinfo"
+	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
+	"github.com/hermes-appliance/hermes-appliance/migrate"
+	"github.com/hermes-appliance/hermes-appliance/service"
+)
+
+func newGateway(st *state) *cobra.Command {
+	return group(st, "gateway", "Run the gateway",
+		"The gateway serves the profiles of a home: it answers through the API, runs tools, and remembers.",
+		"  hermes-appliance gateway run", newGatewayRun(st))
+}
+
+type runOptions struct {
+	homeOptions
+	// external is what launchd's definition passes on; it changes nothing here.
+	external bool
+}
+
+func newGatewayRun(st *state) *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use: "run [FLAGS]", Short: "Run the gateway of a home in the foreground, as a service does",
+		Long: "Runs the gateway until it is told to stop. It migrates nothing: a home whose config is older than this program is\n" +
+			"refused with exit 78, and \"migrate\" or \"up\" brings it up to date. SIGTERM stops it, SIGUSR1 lets running turns\n" +
+			"finish and exits 75, which asks the service manager to start it again.",
+		DisableFlagsInUseLine: true,
+		Example:               "  hermes-appliance gateway run",
+		Args:                  cobra.NoArgs,
+	}
+	cmd.RunE = handler(st, func(ctx context.Context, env Env) error { return o.run(ctx, env) })
+	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage, exitcode.Locked, exitcode.Restart, exitcode.Config)
+	o.register(cmd)
+	cmd.Flags().BoolVar(&o.external, "external-supervisor", false, "somebody else starts it again")
+	return cmd
+}
+
+// configError is a home that a gateway cannot run on: starting again will not help.
+type configError struct{ err error }
+
+func (e *configError) Error() string           { return e.err.Error() }
+func (e *configError) Unwrap() error           { return e.err }
+func (e *configError) ExitCode() exitcode.Code { return exitcode.Config }
+
+func (o *runOptions) run(ctx context.Context, env Env) error {
+	h, err := o.locate(env)
+	if err != nil {
+		return err
+	}
+	notices, err := current(h, env)
+	if err != nil {
+		return err
+	}
+	return serve(ctx, env, h, notices, nil)
+}
+
+// current checks that a home's config is not older than this program; it may be newer.
+func current(h home.Home, env Env) (notices []string, err error) {
+	m := migrate.Migrator{Ladder: migrate.Released(), Getenv: env.Getenv, Now: env.Now}
+	r, err := m.Preview(h, migrate.Options{})
+	switch {
+	case exitcode.Of(err) == exitcode.Newer:
+		return []string{"config is newer than this program (" + err.Error() + "); it is read and never written"}, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, &configError{err}
+	case r.Plan != nil && r.Plan.Pending():
+		return nil, &configError{fmt.Errorf("%s: the config is older than this program; run %s migrate --home %s", h.Config(), Name, h.Dir)}
+	}
+	return nil, nil
+}
+
+// serve runs the gateway; ready is called once it serves.
+func serve(ctx context.Context, env Env, h home.Home, notices []string, ready func(gateway.Status)) error {
+	out, closeLog, err := logWriter(h, env.Stderr)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	log := slog.New(slog.NewTextHandler(out, nil))
+	bin, err := os.Executable()
+	if err != nil {
+		bin = ""
+	}
+	build := buildinfo.Read()
+	e, err := appliance.NewEnvironments(appliance.Options{
+		Launch: h, Environ: childenv.TakeEnviron(), Log: log, BinDir: dirOf(bin), Latest: migrate.Latest(),
+	})
+	if err != nil {
+		return err
+	}
+	notify := service.Notifier{Socket: env.Getenv("NOTIFY_SOCKET")}
+	tell := func(what string, err error) {
+		if err != nil {
+			log.Warn("the service manager was not told", "what", what, "error", err)
+		}
+	}
+	temp := env.Getenv("TMPDIR")
+	if temp == "" {
+		temp = "/tmp"
+	}
+	defer func() { tell("stopping", notify.Stopping(context.WithoutCancel(ctx))) }()
+	return appliance.Serve(ctx, appliance.ServeOptions{
+		Environments: e, Log: log, Now: env.Now, Argv: append([]string{bin}, "gateway", "run"), Version: build.Version, Revision: build.Revision,
+		Temp: temp, Notices: notices, Restart: env.Restart,
+		Listen: func(ctx context.Context, address string) (net.Listener, error) {
+			return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		},
+		Ready: func(s gateway.Status) {
+			tell("ready", notify.Ready(ctx, fmt.Sprintf("serving %d profiles", len(s.Profiles))))
+			if ready != nil {
+				ready(s)
+			}
+		},
+		Alive: func() { tell("alive", notify.Alive(ctx)) },
+	})
+}
+
+func dirOf(path string) string {
+	if path == "" {
+		return ""
+	}
+	return filepath.Dir(path)
+}
+
+// keepLog is how much of gateway.log a start keeps.
+const keepLog = 5 << 20
+
+// logWriter writes to the home's log and to w, with what looks like a credential hidden.
+func logWriter(h home.Home, w io.Writer) (io.Writer, func(), error) {
+	path := gatewayLog(h)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, nil, err
+	}
+	if info, err := os.Stat(path); err == nil && info.Size() > 2*keepLog {
+		if err := os.Truncate(path, 0); err != nil { // the journal has it, too
+			return nil, nil, err
+		}
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	hide := &hiding{r: redact.New(true, nil), out: io.MultiWriter(f, w)}
+	return hide, func() { f.Close() }, nil //nolint:errcheck // what could be written was
+}
+
+// hiding redacts whole log records.
+type hiding struct {
+	r   *redact.Redactor
+	out io.Writer
+}
+
+func (h *hiding) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(h.out, h.r.String(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func gatewayLog(h home.Home) string { return filepath.Join(h.Dir, "logs", "gateway.log") }
+
+// wait is how long commands wait for an answer of a running gateway.
+const wait = 5 * time.Second

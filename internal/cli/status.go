@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-appliance/hermes-appliance/appliance/control"
+	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
+	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
+)
+
+type statusOptions struct {
+	homeOptions
+	json bool
+}
+
+func newStatus(st *state) *cobra.Command {
+	var o statusOptions
+	cmd := &cobra.Command{
+		Use: "status [FLAGS]", Short: "Show whether the gateway runs, and how its platforms are",
+		Long:                  "Asks the running gateway, or reads what the last one wrote if none answers. Exits 1 if no gateway runs.",
+		DisableFlagsInUseLine: true, Example: "  hermes-appliance status --json", Args: cobra.NoArgs,
+	}
+	cmd.RunE = handler(st, func(ctx context.Context, env Env) error { return o.run(ctx, env) })
+	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage)
+	o.register(cmd)
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
+	return cmd
+}
+
+// statusDoc is the result of status --json.
+type statusDoc struct {
+	Running bool            `json:"running"`
+	Status  *gateway.Status `json:"status,omitempty"` // of the running gateway, else what the last one left
+}
+
+func (o *statusOptions) run(ctx context.Context, env Env) error {
+	h, err := o.locate(env)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	var s gateway.Status
+	doc := statusDoc{Status: &s}
+	temp := env.Getenv("TMPDIR")
+	if temp == "" {
+		temp = "/tmp"
+	}
+	err = control.Call(ctx, h, temp, "status", &s)
+	switch {
+	case err == nil:
+		doc.Running = true
+	case errors.Is(err, control.ErrNotRunning):
+		if s, err = gateway.ReadStatus(h); errors.Is(err, fs.ErrNotExist) {
+			doc.Status = nil
+		} else if err != nil {
+			return err
+		}
+		_, doc.Running, err = gateway.Running(h)
+		if err != nil {
+			return err
+		}
+	default:
+		return err
+	}
+	if o.json {
+		if err := printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: "status", Result: doc}); err != nil {
+			return err
+		}
+	} else if _, err := fmt.Fprint(env.Stdout, doc.text()); err != nil {
+		return err
+	}
+	if !doc.Running {
+		return &codeError{exitcode.Error, ""}
+	}
+	return nil
+}
+
+func (d statusDoc) text() string {
+	var b strings.Builder
+	switch {
+	case d.Status == nil:
+		return "no gateway runs, and none has run on this home\n"
+	case !d.Running:
+		fmt.Fprintf(&b, "no gateway runs; the last one ended %s", d.Status.Phase)
+		if d.Status.Reason != "" {
+			b.WriteString(": " + d.Status.Reason)
+		}
+		b.WriteByte('\n')
+		return b.String()
+	}
+	fmt.Fprintf(&b, "gateway   %s, process %d, since %s\nprofiles  %s\nturns     %d running\n", d.Status.Phase, d.Status.PID,
+		d.Status.Started, strings.Join(d.Status.Profiles, ", "), d.Status.Agents)
+	for _, name := range slices.Sorted(maps.Keys(d.Status.Platforms)) {
+		p := d.Status.Platforms[name]
+		fmt.Fprintf(&b, "%-9s %s", name, p.State)
+		for _, more := range []string{p.Listener, p.Message} {
+			if more != "" {
+				b.WriteString("  " + more)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	for _, n := range d.Status.Notices {
+		b.WriteString("note      " + n + "\n")
+	}
+	return b.String()
+}
+
+type logsOptions struct {
+	homeOptions
+	lines int
+}
+
+func newLogs(st *state) *cobra.Command {
+	var o logsOptions
+	cmd := &cobra.Command{
+		Use: "logs [FLAGS]", Short: "Print the end of the gateway's log",
+		DisableFlagsInUseLine: true, Example: "  hermes-appliance logs --lines 50", Args: cobra.NoArgs,
+	}
+	cmd.RunE = handler(st, func(_ context.Context, env Env) error { return o.run(env) })
+	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage)
+	o.register(cmd)
+	cmd.Flags().IntVarP(&o.lines, "lines", "n", 100, "how many `LINES`")
+	return cmd
+}
+
+func (o *logsOptions) run(env Env) error {
+	if o.lines <= 0 {
+		return usagef("--lines %d: expected a number above 0", o.lines)
+	}
+	h, err := o.locate(env)
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(gatewayLog(h))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: there is no log yet; start the gateway with %s up", gatewayLog(h), Name)
+	}
+	if err != nil {
+		return err
+	}
+	lines := strings.SplitAfter(string(data), "\n")
+	if n := len(lines); lines[n-1] == "" {
+		lines = lines[:n-1]
+	}
+	_, err = fmt.Fprint(env.Stdout, strings.Join(lines[max(0, len(lines)-o.lines):], ""))
+	return err
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
+	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
+	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
+)
+
+type upOptions struct{ homeOptions }
+
+func newUp(st *state) *cobra.Command {
+	var o upOptions
+	cmd := &cobra.Command{
+		Use: "up [FLAGS]", Short: "Make or migrate the home, and run the gateway",
+		Long: "Starts a Hermes home as it is: makes one where there is none, migrates its config losslessly, runs the gateway in\n" +
+			"the foreground, and says what runs where. Without a model provider the built-in rehearsal model answers.",
+		DisableFlagsInUseLine: true, Example: "  hermes-appliance up", Args: cobra.NoArgs,
+	}
+	cmd.RunE = handler(st, func(ctx context.Context, env Env) error { return o.run(ctx, env) })
+	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage, exitcode.Managed, exitcode.BelowFloor, exitcode.Locked,
+		exitcode.Unparseable, exitcode.Restart, exitcode.Config)
+	o.register(cmd)
+	return cmd
+}
+
+func (o *upOptions) run(ctx context.Context, env Env) error {
+	h, err := o.locate(env)
+	if err != nil {
+		return err
+	}
+	if r, ok, err := gateway.Running(h); err == nil && ok {
+		return &home.LockedError{Home: h, Holder: fmt.Sprint(r.PID), Runs: true}
+	}
+	made, err := makeHome(h)
+	if err != nil {
+		return err
+	}
+	if made {
+		fmt.Fprintf(env.Stderr, "made a new home in %s\n", h.Dir) //nolint:errcheck // the gateway is what counts
+	} else {
+		m := migrateOptions{home: o.home, profile: o.profile, all: o.profile == "", quiet: true}
+		if err := m.run(ctx, env); err != nil && exitcode.Of(err) != exitcode.Newer {
+			return err
+		}
+	}
+	notices, err := current(h, env)
+	if err != nil {
+		return err
+	}
+	return serve(ctx, env, h, notices, func(s gateway.Status) {
+		fmt.Fprint(env.Stdout, upText(h, s)) //nolint:errcheck // the gateway is what counts
+	})
+}
+
+// makeHome makes a home where there is none: the template, and an API with a key of its own.
+// What is there already is left alone.
+func makeHome(h home.Home) (bool, error) {
+	if _, err := os.Lstat(h.Config()); !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	if entries, err := os.ReadDir(h.Dir); err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() != "logs" }) {
+		return false, nil // a home without a config is one all the same
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	var key [24]byte
+	if _, err := rand.Read(key[:]); err != nil {
+		return false, err
+	}
+	if err := os.MkdirAll(h.Dir, 0o700); err != nil {
+		return false, err
+	}
+	env := "# Secrets of this home, NAME=value. A provider's key goes here, too, e.g. OPENROUTER_API_KEY=…\n" +
+		"API_SERVER_ENABLED=true\nAPI_SERVER_KEY=" + hex.EncodeToString(key[:]) + "\n"
+	w := atomicfile.Writer{}
+	if err := w.Write(h.Env(), []byte(env), atomicfile.Options{Mode: 0o600}); err != nil {
+		return false, err
+	}
+	return true, w.Write(h.Config(), home.Template(), atomicfile.Options{Mode: 0o600}) // last: with it the home is one
+}
+
+// upText says what runs where, and what to do next.
+func upText(h home.Home, s gateway.Status) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "The gateway of %s is up, process %d.\n", h.Dir, s.PID)
+	api := ""
+	for _, name := range slices.Sorted(maps.Keys(s.Platforms)) {
+		p := s.Platforms[name]
+		fmt.Fprintf(&b, "  %-12s %s", name, p.State)
+		for _, more := range []string{p.Listener, p.Message} {
+			if more != "" {
+				b.WriteString("  " + more)
+			}
+		}
+		b.WriteByte('\n')
+		if p.Listener != "" && p.State == "connected" {
+			api = p.Listener
+		}
+	}
+	for _, n := range s.Notices {
+		b.WriteString("  note: " + n + "\n")
+	}
+	if api == "" {
+		fmt.Fprintf(&b, "Nobody can talk to it yet: put API_SERVER_ENABLED=true and API_SERVER_KEY=… into %s and start it again.\n", h.Env())
+		return b.String()
+	}
+	fmt.Fprintf(&b, "Ask it something, from another terminal:\n  . %s && curl -s %s/v1/chat/completions -H \"Authorization: Bearer $API_SERVER_KEY\" \\\n"+
+		"    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"run: uname -a\"}]}'\n", quoteShell(h.Env()), api)
+	fmt.Fprintf(&b, "Logs: %s\nCtrl-C stops it.\n", filepath.Join(h.Dir, "logs", "gateway.log"))
+	return b.String()
+}
+
+// quoteShell makes a path a word of a shell.
+func quoteShell(s string) string {
+	if strings.ContainsAny(s, " \t'\"$`\\!&;|<>()*?[]{}~#") {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return s
+}
