@@ -53,6 +53,8 @@ type Settings struct {
 	ModelName   string      // "" = hermes-agent
 	// DirectModels lets a request name a model without naming a provider.
 	DirectModels bool
+	// Reasoning shows what the model thinks (display.show_reasoning for this surface).
+	Reasoning bool
 	// Aliases are the names of model_routes and what they stand for.
 	Aliases map[string]Alias
 }
