@@ -24,14 +24,14 @@ func breakages() []breakage {
 		{"no sudo", "rm /etc/sudoers.d/pn", "user", "sudo"},
 		{"nothing for ssh logins", ": >/etc/environment", "user", "PLAYWRIGHT_BROWSERS_PATH"},
 		{"one machine-id for all", "echo 0123456789abcdef0123456789abcdef >/etc/machine-id", "user", "machine-id"},
-		{"launcher that publishes nothing", "printf '#!/bin/bash\\necho no display today >&2; exit 1\\n' >" + images.LauncherPath, "display", "no display today"},
+		{"report 31: launcher that publishes nothing", "printf '#!/bin/bash\\necho no display today >&2; exit 1\\n' >" + images.LauncherPath, "display", "no display today"},
 		{"window manager that does not start", edit("xfwm4 --compositor", "true --compositor"), "display", "xfwm4"},
 		{"socket for everybody", edit("-rfbunixmode 0600", "-rfbunixmode 0666"), "rfb", "mode 600"},
 		{"open to a second user", edit("-rfbunixmode 0600", "-rfbunixmode 0666"), "second-user", "another user gets"},
 		{"password on the socket", edit("-SecurityTypes None", "-SecurityTypes VncAuth,None"), "rfb", "security types"},
 		{"TCP on", edit("-rfbport -1", "-rfbport 5920"), "rfb", "listens on TCP"},
 		{"display without a cookie", edit("-nolisten tcp", "-nolisten tcp -ac"), "second-user", "X display"},
-		{"browser without a window", "rm /usr/local/bin/hermes-chromium; printf '#!/bin/sh\\nexec sleep 60\\n' >/usr/local/bin/hermes-chromium; chmod 755 /usr/local/bin/hermes-chromium", "chromium", "no window"},
+		{"report 30: browser without a window", "rm /usr/local/bin/hermes-chromium; printf '#!/bin/sh\\nexec sleep 60\\n' >/usr/local/bin/hermes-chromium; chmod 755 /usr/local/bin/hermes-chromium", "chromium", "no window"},
 		{"driver that is no MCP server", "rm /usr/local/bin/cua-driver; printf '#!/bin/sh\\necho hello\\n' >/usr/local/bin/cua-driver; chmod 755 /usr/local/bin/cua-driver", "computer-use", "hello"},
 		{"no agent-browser", "rm /usr/local/bin/agent-browser", "agent-browser", "not found"},
 		{"blank screen", strings.Join([]string{
@@ -40,7 +40,7 @@ func breakages() []breakage {
 			edit("^  xfdesktop &", "  xfdesktop infinity \\&"), edit("exec xfce4-panel", "exec xfce4-panel infinity"),
 		}, " && "), "screenshot", "the screen is blank"},
 		{"process that stays", edit("^  exec xfce4-panel", "  setsid sleep 1000 \\& exec xfce4-panel"), "stop", "sleep"},
-		{"stale lock that stays", edit("^  unlock$", "  rm -f -- \"$HERMES_BD_SOCKET\""), "crash", "Xvnc exited during startup"},
+		{"report 24: stale lock that stays", edit("^  unlock$", "  rm -f -- \"$HERMES_BD_SOCKET\""), "crash", "Xvnc exited during startup"},
 	}
 }
 

@@ -18,6 +18,9 @@ const (
 	deskUser    = "pn"
 	deskDir     = "/tmp/hermes-bot-desktop/smoke"
 	deskDisplay = "20"
+	// What the dock's browser icon runs, as a gateway hands it to the launcher: with what a
+	// container makes necessary, and a profile that outlives /tmp.
+	browserLine = `"/usr/local/bin/hermes-chromium" --no-sandbox --disable-dev-shm-usage --no-first-run --disable-gpu "--user-data-dir=/home/pn/.hermes/bot-desktop/browser-profile" %U`
 )
 
 // desk is a desktop in a container, started and stopped as the gateway does it.
@@ -32,7 +35,7 @@ func (d *desk) launch(ctx context.Context) (time.Duration, error) {
 	env := []string{
 		"HERMES_BD_PROFILE=smoke", "HERMES_BD_DISPLAY_NUM=" + deskDisplay, "HERMES_BD_SOCKET=" + deskDir + "/rfb.sock",
 		"HERMES_BD_XAUTH=" + deskDir + "/Xauthority", "HERMES_BD_ENV_FILE=" + deskDir + "/env", "HERMES_BD_CONFIG_HOME=" + deskDir + "/xdg",
-		"HERMES_BD_BROWSER_EXEC=/usr/local/bin/hermes-chromium",
+		"HERMES_BD_BROWSER_EXEC=/usr/local/bin/hermes-chromium", "HERMES_BD_BROWSER_EXEC_LINE=" + browserLine,
 	}
 	// Others may come as far as the socket: its own mode is what has to keep them out.
 	script := `umask 022; mkdir -p "$1"; cd "$1"; umask 077

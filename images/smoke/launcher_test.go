@@ -19,14 +19,14 @@ func TestLauncherContract(t *testing.T) {
 	t.Parallel()
 	e, image := desktopImage(t)
 	for name, test := range map[string]func(*testing.T, *desk){
-		"a lock of a dead process is taken away":                  staleLock("4194000"),
-		"a lock whose pid another program has now is taken away":  staleLock("1"),
-		"a lock with nothing in it is taken away":                 staleLock(""),
-		"a live desktop is left alone":                            liveDesktop,
-		"the end of the launcher takes everything along":          launcherEnds,
-		"the end of the display ends the launcher":                displayEnds,
-		"missing places are made, for the user alone":             placesAreMade,
-		"the environment is published from inside of the session": published,
+		"report 24: a lock of a dead process is taken away":                 staleLock("4194000"),
+		"report 26: a lock whose pid another program has now is taken away": staleLock("1"),
+		"a lock with nothing in it is taken away":                           staleLock(""),
+		"a live desktop is left alone":                                      liveDesktop,
+		"the end of the launcher takes everything along":                    launcherEnds,
+		"the end of the display ends the launcher":                          displayEnds,
+		"reports 27 and 29: missing places are made, for the user alone":    placesAreMade,
+		"the environment is published from inside of the session":           published,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

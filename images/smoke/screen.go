@@ -81,7 +81,15 @@ func (s *run) handshake(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("RFB 3.8, security None alone, %dx%d, %q", c.Width, c.Height, c.Name), done()
+	_, second, err := s.viewer(ctx)
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("beside another viewer: %w", err), done())
+	}
+	_, err = c.Frame() // the first one still gets its screen
+	if err = errors.Join(err, second(), done()); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("RFB 3.8, security None alone, two viewers, %dx%d, %q", c.Width, c.Height, c.Name), nil
 }
 
 // viewer connects to the desktop. The caller ends it with done.
@@ -119,12 +127,12 @@ func (s *run) secondUser(ctx context.Context) (string, error) {
 	return "socket and display refuse nobody", err
 }
 
-// browse is the headed browser with what a container makes necessary.
+// browse runs what the dock's browser icon would.
 const browse = `mkdir -p "$HOME/smoke"; printf '<title>smoke</title><body style="background:#c33"><h1>It works</h1>' >"$HOME/smoke/page.html"
-setsid -f hermes-chromium --no-sandbox --disable-dev-shm-usage --no-first-run --disable-gpu --user-data-dir="$HOME/smoke/profile" \
-  "file://$HOME/smoke/page.html" </dev/null >"$1/chromium.log" 2>&1`
+line=$(sed -n 's/^Exec=//p' "$1"/xdg/xfce4/panel/launcher-*/hermes-Browser.desktop)
+eval "setsid -f ${line% %U} 'file://$HOME/smoke/page.html'" </dev/null >"$1/chromium.log" 2>&1`
 
-// chromium starts the headed browser and waits for its window.
+// chromium starts the headed browser from the dock's entry and waits for its window.
 func (s *run) chromium(ctx context.Context) (string, error) {
 	if _, err := s.sh(ctx, s.desk.env, browse, deskDir); err != nil {
 		return "", err
