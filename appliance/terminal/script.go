@@ -66,8 +66,8 @@ type wrapper struct {
 // dump defines the function that prints the state of the shell as a script. What must not be
 // kept loses its export before anything is printed (unset would fail where it is read-only): a
 // value may hold line ends, and what a filter of lines leaves of it would be run by the next
-// command (#71296). Functions are chosen by their name, and bash's own loops do it: no program is
-// started. It is run in a subshell only.
+// command (#71296). Functions are chosen by their name, and come before aliases count. Each
+// subshell costs as much as all the rest: there is one, and another if there are functions.
 func (w wrapper) dump() string {
 	var names strings.Builder
 	for _, p := range volatilePrefixes() {
@@ -77,22 +77,40 @@ func (w wrapper) dump() string {
 		names.WriteString(" " + n)
 	}
 	return `__hermes_dump() {
-\builtin local IFS f l n x
-f= x= IFS='
-'
+\builtin export -n` + names.String() + ` 2>/dev/null
+\builtin export -p
+\builtin alias -p
+\builtin printf '\001.\n'
+\builtin declare -F
+}
+__hermes_state() {
+__hermes_new=$(__hermes_dump)
+\builtin local IFS f g l n p x
+f= g=$- x= IFS=$'\001'
 \builtin set -f
-for l in $(\builtin declare -F); do
+p=($__hermes_new)
+n=$((${#p[@]}-1))
+l=${p[n]}
+\builtin unset -v "p[n]"
+__hermes_new="${p[*]}"
+IFS='
+'
+for l in $l; do
 n=${l##* }
-case $n in __hermes_*) continue ;; __*) ;; _*) continue ;; esac
+case $n in .|__hermes_*) continue ;; __*) ;; _*) continue ;; esac
 f=$f$IFS$n
 case $l in declare\ -*x*\ "$n") x="$x $n" ;; esac
 done
-\builtin export -n` + names.String() + ` 2>/dev/null
-\builtin export -p
-[[ -z $f ]] || \builtin declare -f $f
-[[ -z $x ]] || \builtin printf 'export -f%s\n' "$x"
-\builtin alias -p
-\builtin printf 'shopt -s expand_aliases\nset +e\nset +u\n'
+[[ $g == *f* ]] || \builtin set +f
+[[ -n $__hermes_new ]] || \builtin return 0
+if [[ -n $f ]]; then
+l=$(\builtin set -f; \builtin declare -f $f)
+[[ -n $l ]] || { __hermes_new=; \builtin return 0; }
+__hermes_new=$__hermes_new$l$IFS${x:+export -f$x$IFS}
+fi
+__hermes_new=$__hermes_new'shopt -s expand_aliases
+set +e
+set +u'
 }
 `
 }
@@ -101,7 +119,7 @@ done
 // the new file is this call's own and is never followed if somebody else made it (noclobber).
 func (w wrapper) save() string {
 	tmp, snap := Quote(w.snap+".tmp."+randomID()), Quote(w.snap)
-	dump := "__hermes_new=$(__hermes_dump)\n"
+	dump := "__hermes_state\n"
 	if w.yielded != "" {
 		dump = "__hermes_new=\n[[ -e " + Quote(w.yielded) + " ]] || " + dump
 	}

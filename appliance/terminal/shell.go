@@ -145,7 +145,7 @@ func (s *Shell) Release(ctx context.Context, name string) {
 	s.mu.Lock()
 	e, known := s.sessions[name]
 	delete(s.sessions, name)
-	usable := s.mode != cold && !s.closed
+	usable := s.mode == snap && !s.closed
 	s.mu.Unlock()
 	if known && usable {
 		s.remove(ctx, e.id)

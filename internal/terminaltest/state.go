@@ -226,7 +226,7 @@ func testScoped(t *testing.T, mk Maker) {
 
 func testValues(t *testing.T, mk Maker) {
 	p := open(t, mk, nil)
-	values := []string{"a b", "'", `"`, "`id`", "$(id)", "new\nline\n", "", "~/x y", "日本", `\`, "a=b", "*", "!x"}
+	values := []string{"a b", "'", `"`, "`id`", "$(id)", "new\nline\n", "", "~/x y", "日本", `\`, "a=b", "*", "!x", "\x01a\x01", "\x01"}
 	for i, v := range values {
 		p.vars.Set(fmt.Sprintf("V%d", i), v)
 	}
