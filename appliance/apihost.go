@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -56,13 +57,9 @@ func (t *Tenant) apiSettings(b bound) (apiSettings, error) {
 		if err != nil {
 			return s, err
 		}
-		for k, v := range m {
-			values[k] = v
-		}
+		maps.Copy(values, m)
 		if extra, ok := m["extra"].(map[string]any); ok {
-			for k, v := range extra {
-				values[k] = v
-			}
+			maps.Copy(values, extra)
 		}
 	}
 	text := func(variable, key string) string {

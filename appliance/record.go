@@ -122,17 +122,16 @@ func toRow(m model.Message) (session.Message, error) {
 	var parts []wirePart
 	images := false
 	for _, p := range m.Parts {
-		switch {
-		case p.Image == nil:
+		if p.Image == nil {
 			parts = append(parts, wirePart{Type: "text", Text: p.Text})
-		default:
-			images = true
-			part := wirePart{Type: "image_url"}
-			part.ImageURL = &struct {
-				URL string `json:"url"`
-			}{p.Image.DataURL()}
-			parts = append(parts, part)
+			continue
 		}
+		images = true
+		part := wirePart{Type: "image_url"}
+		part.ImageURL = &struct {
+			URL string `json:"url"`
+		}{p.Image.DataURL()}
+		parts = append(parts, part)
 	}
 	var err error
 	if images {
@@ -208,8 +207,7 @@ func fromRow(row session.Message) (m model.Message, ok bool, err error) {
 func fromParts(raw json.RawMessage) ([]model.Part, error) {
 	var parts []wirePart
 	if err := json.Unmarshal(raw, &parts); err != nil {
-		var any json.RawMessage
-		if json.Unmarshal(raw, &any) == nil {
+		if json.Valid(raw) {
 			return nil, nil // an object of a later version
 		}
 		return nil, fmt.Errorf("content is no list of parts: %w", err)

@@ -188,7 +188,7 @@ func (t *Tenant) run(ctx context.Context, turn *gateway.Turn, emit func(agent.Ev
 	if err != nil {
 		return agent.Result{}, err
 	}
-	rec, err := t.open(ctx, b, turn, rs[0].Model)
+	rec, err := t.open(ctx, turn, rs[0].Model)
 	if err != nil {
 		return agent.Result{}, err
 	}
@@ -215,7 +215,7 @@ func (t *Tenant) run(ctx context.Context, turn *gateway.Turn, emit func(agent.Ev
 }
 
 // open finds or makes the session of a turn and takes its lease.
-func (t *Tenant) open(ctx context.Context, b bound, turn *gateway.Turn, modelName string) (*record, error) {
+func (t *Tenant) open(ctx context.Context, turn *gateway.Turn, modelName string) (*record, error) {
 	store, err := t.Sessions(ctx)
 	if err != nil {
 		return nil, err

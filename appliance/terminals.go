@@ -52,7 +52,7 @@ func (x *terminals) at(ctx context.Context, b bound) (terminal.Backend, *config.
 	if x.backend != nil && x.made == now {
 		return x.backend, policy, nil
 	}
-	host, err := x.host(ctx, b, policy)
+	host, err := x.host(ctx, policy)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -103,7 +103,7 @@ func fingerprint(policy *config.Terminal) string {
 
 // host is the place that the profile's backend names. One that is not there yet is refused: a
 // profile that asked for a sandbox never gets this machine instead (O#84942).
-func (x *terminals) host(ctx context.Context, b bound, policy *config.Terminal) (terminal.Host, error) {
+func (x *terminals) host(ctx context.Context, policy *config.Terminal) (terminal.Host, error) {
 	rt := x.t.rt
 	switch backend := policy.Backend(); backend {
 	case "local":
