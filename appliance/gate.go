@@ -40,6 +40,7 @@ func (w *work) permit(ctx context.Context, command, dir string, policy *config.T
 	case approval.Refuse:
 		log.InfoContext(ctx, "command refused", "reason", v.Reason)
 		return "", &BlockedError{v.Reason}
+	case approval.Ask: // below
 	}
 	answer := w.turn.Permit(ctx, v, rules.Timeout)
 	book := approval.Book{Sessions: &w.t.rt.grants, Lists: lists}
