@@ -121,6 +121,13 @@ func (x *terminals) host(ctx context.Context, policy *config.Terminal) (terminal
 			return nil, err
 		}
 		x.pending(ctx, engine, spec)
+		if policy.Bool("docker_orphan_reaper") {
+			if n, err := engine.Reap(ctx, spec, rt.now()); err != nil {
+				rt.log.Warn("old containers were not removed", "profile", x.t.home.Profile, "error", err)
+			} else if n > 0 {
+				rt.log.Info("removed containers that had stopped long ago", "profile", x.t.home.Profile, "count", n)
+			}
+		}
 		return docker.New(docker.Config{Engine: engine, Spec: spec, Registry: rt.processes, Log: rt.log}), nil
 	default:
 		return nil, fmt.Errorf("terminal.backend: %s cannot be used here yet; use local or docker", backend)

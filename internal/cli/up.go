@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -64,9 +65,24 @@ func (o *upOptions) run(ctx context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
+	if person(env.Stdin) {
+		if err := AskSwitch(ctx, env, h); err != nil {
+			return err
+		}
+	}
 	return serve(ctx, env, h, notices, func(s gateway.Status) {
 		fmt.Fprint(env.Stdout, upText(h, s)) //nolint:errcheck // the gateway is what counts
 	})
+}
+
+// person reports whether somebody sits at the other end.
+func person(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&fs.ModeCharDevice != 0 && info.Name() != os.DevNull && info.Name() != filepath.Base(os.DevNull)
 }
 
 // makeHome makes a home where there is none: the template, and an API with a key of its own.
