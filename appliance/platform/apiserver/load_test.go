@@ -175,13 +175,13 @@ func BenchmarkChat(b *testing.B) {
 }
 
 // BenchmarkThousandStreams has 1,000 clients stream at the same time from a model that says a
-// word every 20 ms, over a socket. The added latency is how long after the model said it a
+// word every 100 ms, over a socket. The added latency is how long after the model said it a
 // word reaches its client; the clients are in the same process and count.
 func BenchmarkThousandStreams(b *testing.B) {
-	const clients, words = 1000, 50
+	const clients, words = 1000, 30
 	w := newWorld(b, func(_ context.Context, t *gateway.Turn, emit func(agent.Event)) (agent.Result, error) {
 		for range words {
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond)
 			emit(agent.Event{Kind: agent.TextDelta, Text: fmt.Sprintf("t%d ", time.Now().UnixNano())})
 		}
 		emit(agent.Event{Kind: agent.Final})
