@@ -222,6 +222,7 @@ func BenchmarkThousandStreams(b *testing.B) {
 
 // latencies reads one stream, and returns how late each word came.
 func latencies(b *testing.B, client *http.Client) (out []time.Duration) {
+	b.Helper()
 	res, err := client.Do(request(b.Context(), b, http.MethodPost, "http://api/v1/chat/completions", chat("x", "stream", true)))
 	if err != nil {
 		b.Error(err)
