@@ -131,7 +131,7 @@ func chatCompletions(c *call) error {
 
 func newID(prefix string) string {
 	var b [12]byte
-	rand.Read(b[:]) //nolint:errcheck // it never fails
+	rand.Read(b[:])
 	return prefix + hex.EncodeToString(b[:])
 }
 

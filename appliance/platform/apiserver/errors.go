@@ -185,14 +185,12 @@ func turnFailure(res agent.Result, err error, named bool) *failure {
 		}
 		return &failure{status: http.StatusServiceUnavailable, code: "interrupted", message: "the turn was stopped before it had an answer", final: true}
 	}
-	var me *model.Error
-	if errors.As(err, &me) {
+	if me, ok := errors.AsType[*model.Error](err); ok {
 		f := modelFailure(me, named)
 		f.message, f.final = me.Error(), true
 		return f
 	}
-	var refused *RequestError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*RequestError](err); ok {
 		return bad("invalid_request", refused.Param, "%s", refused.Message)
 	}
 	if f := storeFailure(err); f != nil {

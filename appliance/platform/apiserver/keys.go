@@ -33,9 +33,9 @@ type aged struct {
 
 // keyed is what a key stands for. mu is held while its run is being started.
 type keyed struct {
-	mu    sync.Mutex
-	print [sha256.Size]byte
-	run   string // "" = the start failed, the key is free
+	mu  sync.Mutex
+	sum [sha256.Size]byte // of the request
+	run string            // "" = the start failed, the key is free
 }
 
 func newKeys(now func() time.Time) *keys {
@@ -85,17 +85,17 @@ func (c *call) idempotencyKey() (key string, ok bool, err error) {
 }
 
 // once starts a run under an idempotency key, or finds the one that was started under it.
-func (c *call) once(key string, print [sha256.Size]byte, start func() (string, error)) (run string, replayed bool, err error) {
+func (c *call) once(key string, sum [sha256.Size]byte, start func() (string, error)) (run string, replayed bool, err error) {
 	e := c.s.keys.get(c.profile.Name(), key)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case e.run == "":
 		if run, err = start(); err == nil {
-			e.run, e.print = run, print
+			e.run, e.sum = run, sum
 		}
 		return run, false, err
-	case e.print != print:
+	case e.sum != sum:
 		return "", false, &failure{
 			status: http.StatusConflict, code: "idempotency_key_conflict", param: "Idempotency-Key", final: true,
 			message: "this Idempotency-Key was used with another request", hint: "use a new key for each new request",

@@ -137,9 +137,12 @@ type memory struct {
 	rows   []model.Message
 }
 
-func (m *memory) ID() string                                     { return "" }
-func (m *memory) Prompt(context.Context) (string, error)         { return m.prompt, nil }
-func (m *memory) SetPrompt(_ context.Context, text string) error { m.prompt = text; return nil }
+func (m *memory) ID() string                             { return "" }
+func (m *memory) Prompt(context.Context) (string, error) { return m.prompt, nil }
+func (m *memory) SetPrompt(_ context.Context, text string) error {
+	m.prompt = text
+	return nil
+}
 func (m *memory) History(context.Context) ([]model.Message, error) {
 	return m.rows, nil
 }

@@ -21,11 +21,10 @@ type response struct {
 	seq  int
 	open bool // response.created was sent
 
-	flow   flow
-	items  []any
-	item   string // id of the message that is being written; "" = none
-	text   strings.Builder
-	spoken bool // a message was finished since the last call of a tool
+	flow  flow
+	items []any
+	item  string // id of the message that is being written; "" = none
+	text  strings.Builder
 
 	res  agent.Result
 	fail *failure

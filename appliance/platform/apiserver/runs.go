@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -206,9 +207,7 @@ func getRun(c *call) error {
 		out["approvals"], out["approval"] = list, list[0]
 	}
 	if over(t) {
-		for k, v := range c.outcome(t) {
-			out[k] = v
-		}
+		maps.Copy(out, c.outcome(t))
 	}
 	c.json(http.StatusOK, out)
 	return nil

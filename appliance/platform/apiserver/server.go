@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	// heartbeat is how long a stream may be quiet: proxies close those that are longer.
-	heartbeat = 15 * time.Second
+	// heartbeat is how often a stream is looked at, and sent a sign of life when it was quiet
+	// since: proxies close those that are quiet for long. None is for longer than twice this.
+	heartbeat = 10 * time.Second
 	// writeTime bounds one write to a client that does not read.
 	writeTime = 30 * time.Second
 	// bodyTime bounds the reading of a request's body.

@@ -19,10 +19,12 @@ var errGone = errors.New("the client went away")
 // sse writes server-sent events. It sends nothing, the status not either, before the first of
 // them, so that a turn that fails at once is answered with a status of its own.
 type sse struct {
-	c   *call
-	rc  *http.ResponseController
-	buf bytes.Buffer
-	err error
+	c     *call
+	rc    *http.ResponseController
+	buf   bytes.Buffer
+	until time.Time // the deadline of writes
+	wrote bool      // since the last look of a heartbeat
+	err   error
 }
 
 func (c *call) stream() *sse { return &sse{c: c, rc: http.NewResponseController(c.w)} }
@@ -67,10 +69,14 @@ func (s *sse) flush() error {
 		h.Set("X-Accel-Buffering", "no")
 		s.c.w.WriteHeader(http.StatusOK)
 	}
-	if err := s.rc.SetWriteDeadline(time.Now().Add(writeTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		s.err = err
-		return err
+	if now := time.Now(); s.until.Sub(now) < writeTime/2 {
+		s.until = now.Add(writeTime)
+		if err := s.rc.SetWriteDeadline(s.until); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			s.err = err
+			return err
+		}
 	}
+	s.wrote = true
 	_, s.err = s.c.w.Write(s.buf.Bytes())
 	s.buf.Reset()
 	if s.err == nil {
@@ -87,15 +93,17 @@ func (c *call) follow(t *gateway.Turn, out *sse, take func(gateway.Event)) error
 	ctx := c.r.Context()
 	now, cancel := context.WithCancel(ctx)
 	cancel() // what Next finds with it is there already
+	p := pulse{ctx: ctx, every: c.s.beat}
+	defer p.end()
 	feed := t.Feed()
 	for {
 		e, ok, err := feed.Next(now)
-		if err != nil {
-			if e, ok, err = c.wait(ctx, feed, out); err != nil {
-				return err
+		for err != nil {
+			if out != nil && out.flush() != nil || ctx.Err() != nil {
+				return errGone
 			}
-			if e.Kind == "" && ok {
-				continue
+			if e, ok, err = feed.Next(p.next()); err != nil && ctx.Err() == nil && out != nil {
+				out.quiet()
 			}
 		}
 		if !ok {
@@ -108,30 +116,35 @@ func (c *call) follow(t *gateway.Turn, out *sse, take func(gateway.Event)) error
 	}
 }
 
-// wait flushes and waits for the next event. An empty event with ok is a sign of life that
-// was sent.
-func (c *call) wait(ctx context.Context, feed *gateway.Feed, out *sse) (gateway.Event, bool, error) {
-	if out == nil {
-		e, ok, err := feed.Next(ctx)
-		if err != nil {
-			return e, false, errGone
-		}
-		return e, ok, nil
+// quiet sends a sign of life if nothing else was sent since it was called last.
+func (s *sse) quiet() {
+	if !s.wrote {
+		s.comment("keepalive")
 	}
-	if out.flush() != nil {
-		return gateway.Event{}, false, errGone
+	s.wrote = false
+}
+
+// pulse gives contexts that end with each beat: one for many events, since a timer for each
+// would cost more than the event.
+type pulse struct {
+	ctx    context.Context //nolint:containedctx // that of the request that the pulse belongs to
+	every  time.Duration
+	beat   context.Context //nolint:containedctx // the present one
+	cancel context.CancelFunc
+}
+
+func (p *pulse) next() context.Context {
+	if p.beat == nil || p.beat.Err() != nil {
+		p.end()
+		p.beat, p.cancel = context.WithTimeout(p.ctx, p.every)
 	}
-	quiet, cancel := context.WithTimeout(ctx, c.s.beat)
-	defer cancel()
-	e, ok, err := feed.Next(quiet)
-	switch {
-	case ctx.Err() != nil && err != nil:
-		return e, false, errGone
-	case err != nil:
-		out.comment("keepalive")
-		return gateway.Event{}, true, nil
+	return p.beat
+}
+
+func (p *pulse) end() {
+	if p.cancel != nil {
+		p.cancel()
 	}
-	return e, ok, nil
 }
 
 // attend follows a turn that belongs to this request: it is stopped when the client goes.

@@ -275,7 +275,7 @@ type event struct{ name, id, data string }
 // events reads a stream to its end.
 func (r reply) events(t testing.TB) (out []event) {
 	t.Helper()
-	for _, block := range strings.Split(strings.TrimSuffix(r.body, "\n\n"), "\n\n") {
+	for block := range strings.SplitSeq(strings.TrimSuffix(r.body, "\n\n"), "\n\n") {
 		var e event
 		for line := range strings.Lines(block) {
 			line = strings.TrimSuffix(line, "\n")
