@@ -199,7 +199,6 @@ func owners() map[string][]string {
 		"github.com/rogpeppe/go-internal":                   {},
 		"github.com/stretchr/testify/assert":                {},
 		"modernc.org/sqlite":                                {"appliance/session"},
-		"github.com/bmatcuk/doublestar":                     {"appliance/files"},
 		"github.com/JohannesKaufmann":                       {"appliance/tool"},
 		"github.com/modelcontextprotocol/go-sdk":            {"appliance/mcp"},
 		"github.com/moby/moby":                              {"appliance/sandbox", "images"},
