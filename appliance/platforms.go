@@ -158,4 +158,3 @@ func (e *Environments) LaunchAPI(ctx context.Context) (url, key string, ok bool,
 	}
 	return "http://" + net.JoinHostPort(set.host, strconv.Itoa(set.port)), set.Key.Reveal(), set.enabled, nil
 }
-

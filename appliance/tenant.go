@@ -164,16 +164,13 @@ func (t *Tenant) Ask(ctx context.Context, a gateway.Ask) (*gateway.Turn, error) 
 	if err != nil {
 		return nil, err
 	}
-	most := 10
-	if b.view.Has("gateway", "api_server", "max_concurrent_runs") {
-		n, err := b.view.Int("gateway", "api_server", "max_concurrent_runs")
+	most := 0
+	if a.Source == apiSource {
+		set, err := t.apiSettings(b)
 		if err != nil {
 			return nil, err
 		}
-		most = int(n)
-	}
-	if a.Source != "api-server" {
-		most = 0
+		most = set.most
 	}
 	return t.rt.Turns.Start(t.rt.base, string(t.key), a, most, t.run)
 }
