@@ -236,7 +236,9 @@ func (p apiProfile) Health(ctx context.Context) apiserver.Health {
 			add("model", apiserver.OK, "", map[string]int{"routes": len(rs)})
 		}
 	}
-	switch sh, open := p.t.StoreHealth(); {
+	switch sh, open, err := p.t.StoreHealth(); {
+	case err != nil:
+		add("state_db", apiserver.Failed, err.Error(), nil)
 	case !open:
 		add("state_db", apiserver.OK, "", nil) // opened by the first turn
 	case sh.State == session.Sound:
