@@ -34,6 +34,7 @@ type apiSettings struct {
 	enabled bool
 	host    string
 	port    int
+	most    int // turns at a time; 0 = any number
 	apiserver.Settings
 }
 
@@ -50,7 +51,7 @@ func (t *Tenant) setting(b bound, name string) string {
 }
 
 func (t *Tenant) apiSettings(b bound) (apiSettings, error) {
-	s := apiSettings{host: "127.0.0.1", port: 8642}
+	s := apiSettings{host: "127.0.0.1", port: 8642, most: 10}
 	values := map[string]any{}
 	for _, path := range apiSections() {
 		m, err := b.view.Map(path...)
@@ -63,8 +64,10 @@ func (t *Tenant) apiSettings(b bound) (apiSettings, error) {
 		}
 	}
 	text := func(variable, key string) string {
-		if v := t.setting(b, variable); v != "" {
-			return v
+		if variable != "" {
+			if v := t.setting(b, variable); v != "" {
+				return v
+			}
 		}
 		if v, ok := values[key]; ok && v != nil {
 			return strings.TrimSpace(fmt.Sprint(v))
@@ -85,6 +88,13 @@ func (t *Tenant) apiSettings(b bound) (apiSettings, error) {
 			return s, fmt.Errorf("API_SERVER_PORT: %q is no port; expected a number up to 65535", v)
 		}
 		s.port = port
+	}
+	if v := text("", "max_concurrent_runs"); v != "" {
+		most, err := strconv.Atoi(v)
+		if err != nil || most < 0 {
+			return s, fmt.Errorf("api_server.max_concurrent_runs: %q is no number; expected how many turns may run at a time, 0 for any number", v)
+		}
+		s.most = most
 	}
 	s.enabled = truth(text("API_SERVER_ENABLED", "enabled"))
 	s.DirectModels = truth(text("", "direct_model_requests"))
@@ -223,7 +233,9 @@ func (p apiProfile) Health(ctx context.Context) apiserver.Health {
 			add("model", apiserver.OK, "", map[string]int{"routes": len(rs)})
 		}
 	}
-	switch sh, open := p.t.StoreHealth(); {
+	switch sh, open, err := p.t.StoreHealth(); {
+	case err != nil:
+		add("state_db", apiserver.Failed, err.Error(), nil)
 	case !open:
 		add("state_db", apiserver.OK, "", nil) // opened by the first turn
 	case sh.State == session.Sound:

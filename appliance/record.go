@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/agent"
 	"github.com/hermes-appliance/hermes-appliance/appliance/model"
@@ -43,11 +42,7 @@ func (r *record) History(ctx context.Context) ([]model.Message, error) {
 	}
 	out := make([]model.Message, 0, len(rows))
 	for _, row := range rows {
-		m, ok, err := fromRow(row)
-		if err != nil {
-			return nil, fmt.Errorf("message %d of session %s: %w", row.ID, r.id, err)
-		}
-		if ok {
+		if m, ok := fromRow(row); ok {
 			out = append(out, m)
 		}
 	}
@@ -97,16 +92,6 @@ func (r *record) Compress(ctx context.Context, history []model.Message) (agent.S
 	return &record{r.store, r.turn, child.ID}, nil
 }
 
-// wireCall is a tool call as upstream keeps it.
-type wireCall struct {
-	ID       string `json:"id"`
-	Type     string `json:"type"`
-	Function struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
-	} `json:"function"`
-}
-
 // wirePart is a piece of a message as upstream keeps it.
 type wirePart struct {
 	Type     string `json:"type"`
@@ -146,8 +131,7 @@ func toRow(m model.Message) (session.Message, error) {
 			for name, v := range c.Extra {
 				calls[i][name] = v
 			}
-			w := wireCall{ID: c.ID, Type: "function"}
-			calls[i]["id"], calls[i]["type"] = w.ID, w.Type
+			calls[i]["id"], calls[i]["type"] = c.ID, "function"
 			calls[i]["function"] = map[string]string{"name": c.Name, "arguments": c.Args}
 		}
 		if row.ToolCalls, err = json.Marshal(calls); err != nil {
@@ -170,28 +154,26 @@ func toRow(m model.Message) (session.Message, error) {
 	return row, err
 }
 
-// fromRow reads a message; ok is false for one that is no part of what a model is shown.
-func fromRow(row session.Message) (m model.Message, ok bool, err error) {
+// fromRow reads a message; ok is false for one that is no part of what a model is shown. What
+// cannot be understood of one is left out: a conversation goes on whatever another version
+// wrote into it.
+func fromRow(row session.Message) (m model.Message, ok bool) {
 	switch row.Role {
 	case "user", "assistant", "tool":
 	default:
-		return m, false, nil // e.g. a system message that an old version kept here
+		return m, false // e.g. a system message that an old version kept here
 	}
 	m = model.Message{Role: model.Role(row.Role), CallID: row.CallID, Name: row.ToolName, Reasoning: row.Reasoning}
 	switch {
 	case len(row.Parts) > 0:
-		if m.Parts, err = fromParts(row.Parts); err != nil {
-			return m, false, err
-		}
+		m.Parts = fromParts(row.Parts)
 	case row.APIContent != "":
 		m.Parts = []model.Part{{Text: row.APIContent}}
 	case row.Content != "":
 		m.Parts = []model.Part{{Text: row.Content}}
 	}
 	if len(row.ToolCalls) > 0 {
-		if m.Calls, err = fromCalls(row.ToolCalls); err != nil {
-			return m, false, err
-		}
+		m.Calls = fromCalls(row.ToolCalls)
 	}
 	var meta map[string]json.RawMessage
 	if json.Unmarshal(row.Metadata, &meta) == nil && meta[originKey] != nil {
@@ -200,46 +182,49 @@ func fromRow(row session.Message) (m model.Message, ok bool, err error) {
 			m.Origin = &o
 		}
 	}
-	return m, true, nil
+	return m, true
 }
 
-// fromParts reads content that is not one text; what nobody here understands is left out.
-func fromParts(raw json.RawMessage) ([]model.Part, error) {
-	var parts []wirePart
-	if err := json.Unmarshal(raw, &parts); err != nil {
-		if json.Valid(raw) {
-			return nil, nil // an object of a later version
-		}
-		return nil, fmt.Errorf("content is no list of parts: %w", err)
+// fromParts reads content that is not one text.
+func fromParts(raw json.RawMessage) []model.Part {
+	var parts []json.RawMessage
+	if json.Unmarshal(raw, &parts) != nil {
+		return nil // an object of a later version
 	}
 	var out []model.Part
-	for _, p := range parts {
+	for _, raw := range parts {
+		var p wirePart
 		switch {
+		case json.Unmarshal(raw, &p) != nil:
 		case p.ImageURL != nil:
 			out = append(out, model.Part{Image: &model.Image{URL: p.ImageURL.URL}})
 		case p.Text != "":
 			out = append(out, model.Part{Text: p.Text})
 		}
 	}
-	return out, nil
+	return out
 }
 
-func fromCalls(raw json.RawMessage) ([]model.Call, error) {
+// fromCalls reads tool calls. Arguments that are no text are the JSON they are.
+func fromCalls(raw json.RawMessage) []model.Call {
 	var calls []map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &calls); err != nil {
-		return nil, fmt.Errorf("tool_calls: %w", err)
+	if json.Unmarshal(raw, &calls) != nil {
+		return nil // the results have no call then, and the model is not shown them
 	}
 	var out []model.Call
 	for _, fields := range calls {
-		var w wireCall
-		whole, err := json.Marshal(fields)
-		if err == nil {
-			err = json.Unmarshal(whole, &w)
+		var c model.Call
+		var f struct {
+			Name      string
+			Arguments json.RawMessage
 		}
-		if err != nil {
-			return nil, fmt.Errorf("tool_calls: %w", err)
+		if json.Unmarshal(fields["id"], &c.ID) != nil || json.Unmarshal(fields["function"], &f) != nil || c.ID == "" || f.Name == "" {
+			continue
 		}
-		c := model.Call{ID: w.ID, Name: w.Function.Name, Args: w.Function.Arguments}
+		c.Name = f.Name
+		if json.Unmarshal(f.Arguments, &c.Args) != nil {
+			c.Args = string(f.Arguments)
+		}
 		for _, known := range []string{"id", "type", "function"} {
 			delete(fields, known)
 		}
@@ -248,5 +233,5 @@ func fromCalls(raw json.RawMessage) ([]model.Call, error) {
 		}
 		out = append(out, c)
 	}
-	return out, nil
+	return out
 }

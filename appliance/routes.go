@@ -119,17 +119,15 @@ func (r router) main(want gateway.RouteAsk) (model.Route, error) {
 			return model.Route{Provider: "rehearsal", Model: "rehearsal", APIMode: model.RehearsalMode}, nil
 		}
 	}
-	route, err := r.named(name, id)
+	o := override{base: base}
+	if want.Provider == "" {
+		if o.key, err = r.text("model", "api_key"); err != nil {
+			return model.Route{}, err
+		}
+	}
+	route, err := r.named(name, id, o)
 	if err != nil {
 		return route, err
-	}
-	if base != "" {
-		route.BaseURL = base
-	}
-	if key, err := r.text("model", "api_key"); err != nil {
-		return route, err
-	} else if key != "" && want.Provider == "" {
-		route.Key = secret.Wrap(key)
 	}
 	return route, r.tune(&route)
 }
@@ -156,8 +154,11 @@ func (r router) key(names []string) string {
 	return ""
 }
 
+// override is what stands beside a provider's name; it wins over the provider's section.
+type override struct{ base, key, keyEnv, mode string }
+
 // named is the route of a provider: one of providers.<name> in the config, over a built-in.
-func (r router) named(name, id string) (model.Route, error) {
+func (r router) named(name, id string, o override) (model.Route, error) {
 	built, known := providers()[name]
 	own, err := r.v.Map("providers", name)
 	if err != nil {
@@ -169,40 +170,42 @@ func (r router) named(name, id string) (model.Route, error) {
 			"use one of " + strings.Join(slices.Sorted(maps.Keys(providers())), ", ") + ", or describe it in providers." + name,
 		}
 	}
-	at := func(key string) []string { return []string{"providers", name, key} }
-	route := model.Route{Provider: name, Model: id, BaseURL: built.url, APIMode: built.mode}
-	key := r.key(built.keys)
-	for path, set := range map[string]func(string){
-		"base_url": func(s string) { route.BaseURL = s },
-		"api_mode": func(s string) { route.APIMode = model.APIMode(s) },
-		"api_key":  func(s string) { key = s },
-		"key_env":  func(s string) { key = r.key([]string{s}) },
-		"model": func(s string) {
-			if id == "" {
-				route.Model = s
-			}
-		},
-	} {
-		s, err := r.text(at(path)...)
-		if err != nil {
-			return route, err
-		}
-		if s != "" {
-			set(s)
+	section := map[string]string{}
+	for _, key := range []string{"base_url", "api_mode", "api_key", "key_env", "model"} {
+		if section[key], err = r.text("providers", name, key); err != nil {
+			return model.Route{}, err
 		}
 	}
-	route.Key = secret.Wrap(key)
+	keys := built.keys
+	if env := first(o.keyEnv, section["key_env"]); env != "" {
+		keys = []string{env}
+	}
+	key := first(o.key, section["api_key"], r.key(keys))
+	route := model.Route{
+		Provider: name, Model: first(id, section["model"]), Key: secret.Wrap(key), BaseURL: first(o.base, section["base_url"], built.url),
+		APIMode: model.APIMode(first(o.mode, section["api_mode"], string(built.mode))),
+	}
 	switch {
 	case route.Model == "":
 		return route, &RouteError{"model.default", "no model is named", "run hermes-appliance config set model.default NAME"}
-	case key == "" && !built.free && own == nil:
-		return route, &RouteError{"model.provider", fmt.Sprintf("no key for %s is set", name), "put " + built.keys[0] + "=… into .env"}
+	case key == "" && len(keys) > 0 && !built.free && (own == nil || first(o.keyEnv, section["key_env"]) != ""):
+		return route, &RouteError{"model.provider", fmt.Sprintf("no key for %s is set", name), "put " + keys[0] + "=… into .env"}
 	case route.APIMode != "" && route.APIMode != model.ChatCompletions && route.APIMode != model.AnthropicMessages:
 		return route, &RouteError{"providers." + name + ".api_mode", fmt.Sprintf("%q is not spoken here", route.APIMode), "use chat_completions or anthropic_messages"}
-	case route.BaseURL == "" && route.APIMode != model.AnthropicMessages && name != "openai":
+	case route.BaseURL == "" && route.APIMode != model.AnthropicMessages:
 		return route, &RouteError{"model.base_url", "no address of the model's server is set", "run hermes-appliance config set model.base_url URL"}
 	}
 	return route, r.extras(&route, name)
+}
+
+// first returns the first text that is not empty.
+func first(texts ...string) string {
+	for _, s := range texts {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
 }
 
 // extras reads what a provider's section says of every request.
@@ -277,15 +280,18 @@ func (r router) tune(route *model.Route) error {
 func (r router) fallback(entry any) (model.Route, error) {
 	switch e := entry.(type) {
 	case string:
-		return r.named(e, "")
+		return r.named(e, "", override{})
 	case map[string]any:
-		name, _ := e["provider"].(string)
-		id, _ := e["model"].(string)
-		route, err := r.named(name, id)
-		if base, ok := e["base_url"].(string); ok && base != "" {
-			route.BaseURL = base
+		text := func(key string) string {
+			s, _ := e[key].(string)
+			return strings.TrimSpace(s)
 		}
-		return route, err
+		o := override{base: text("base_url"), key: text("api_key"), keyEnv: text("key_env"), mode: text("api_mode")}
+		name := text("provider")
+		if name == "" && o.base != "" {
+			name = "custom"
+		}
+		return r.named(name, text("model"), o)
 	}
 	return model.Route{}, &RouteError{"fallback_providers", "an entry is neither a name nor a section", "write provider and model"}
 }

@@ -86,6 +86,11 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	err = s.run(ctx)
 	s.state.Update(func(st *gateway.Status) {
 		st.Phase = gateway.Stopped
+		for name, p := range st.Platforms {
+			if p.State == "connected" { // what failed goes on saying why
+				st.Platforms[name] = gateway.PlatformState{State: "stopped", Updated: o.Now().Format(time.RFC3339)}
+			}
+		}
 		if err != nil {
 			st.Reason = err.Error()
 		}

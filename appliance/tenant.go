@@ -34,6 +34,7 @@ type Tenant struct {
 
 	opening sync.Mutex
 	store   *session.Store
+	unable  error                 // why the store could not be opened the last time
 	todos   map[string]*tool.Todo // by session
 
 	term terminals
@@ -106,13 +107,17 @@ func (t *Tenant) redactor(b bound) *redact.Redactor {
 	return redact.New(on, values)
 }
 
-// Sessions opens the profile's state.db, once.
+// Sessions opens the profile's state.db, once. A failure is not remembered but for the health.
 func (t *Tenant) Sessions(ctx context.Context) (*session.Store, error) {
 	t.opening.Lock()
 	defer t.opening.Unlock()
-	if t.store != nil {
-		return t.store, nil
+	if t.store == nil {
+		t.store, t.unable = t.openSessions(ctx)
 	}
+	return t.store, t.unable
+}
+
+func (t *Tenant) openSessions(ctx context.Context) (*session.Store, error) {
 	_, b, err := t.bind(ctx)
 	if err != nil {
 		return nil, err
@@ -131,22 +136,18 @@ func (t *Tenant) Sessions(ctx context.Context) (*session.Store, error) {
 	}
 	manager, err := t.home.Manager(t.rt.env.Getenv)
 	o.KeepMode = manager != "" || err != nil || t.rt.env.Getenv("HERMES_SKIP_CHMOD") != ""
-	store, err := session.Open(context.WithoutCancel(ctx), filepath.Join(t.home.Dir, "state.db"), o)
-	if err != nil {
-		return nil, err
-	}
-	t.store = store
-	return store, nil
+	return session.Open(context.WithoutCancel(ctx), filepath.Join(t.home.Dir, "state.db"), o)
 }
 
-// StoreHealth is how the profile's state.db is; ok is false while it is not open.
-func (t *Tenant) StoreHealth() (h session.Health, ok bool) {
+// StoreHealth is how the profile's state.db is; ok is false while it is not open. The error is
+// why it could not be opened.
+func (t *Tenant) StoreHealth() (h session.Health, ok bool, err error) {
 	t.opening.Lock()
 	defer t.opening.Unlock()
 	if t.store == nil {
-		return h, false
+		return h, false, t.unable
 	}
-	return t.store.Health(), true
+	return t.store.Health(), true, nil
 }
 
 // MCP is how the profile's MCP servers are.
@@ -164,16 +165,13 @@ func (t *Tenant) Ask(ctx context.Context, a gateway.Ask) (*gateway.Turn, error) 
 	if err != nil {
 		return nil, err
 	}
-	most := 10
-	if b.view.Has("gateway", "api_server", "max_concurrent_runs") {
-		n, err := b.view.Int("gateway", "api_server", "max_concurrent_runs")
+	most := 0
+	if a.Source == apiSource {
+		set, err := t.apiSettings(b)
 		if err != nil {
 			return nil, err
 		}
-		most = int(n)
-	}
-	if a.Source != "api-server" {
-		most = 0
+		most = set.most
 	}
 	return t.rt.Turns.Start(t.rt.base, string(t.key), a, most, t.run)
 }
@@ -197,6 +195,11 @@ func (t *Tenant) run(ctx context.Context, turn *gateway.Turn, emit func(agent.Ev
 			t.rt.log.Warn("a turn was not closed", "profile", t.home.Profile, "session", rec.ID(), "error", err)
 		}
 	}()
+	if turn.Ask.Session == "" && turn.Ask.Key == "" {
+		// Nobody can come back to this conversation's shell; what it left running ends with it,
+		// unless it was started to stay.
+		defer t.term.release(context.WithoutCancel(ctx), rec.ID())
+	}
 	turn.Named(rec.ID())
 	w := &work{t: t, b: b, turn: turn, session: rec.ID()}
 	o, err := w.options(ctx, rs)

@@ -210,6 +210,21 @@ func (x *terminals) env(ctx context.Context, k process.Kind) (terminal.Env, erro
 	return terminal.Env{Vars: vars, Scoped: scoped}, nil
 }
 
+// release forgets a session's shell and ends its background commands.
+func (x *terminals) release(ctx context.Context, session string) {
+	x.mu.Lock()
+	backend, procs := x.backend, x.procs
+	x.mu.Unlock()
+	if procs != nil {
+		if err := procs.EndSession(ctx, session); err != nil {
+			x.t.rt.log.Warn("a session's commands were not ended", "profile", x.t.home.Profile, "session", session, "error", err)
+		}
+	}
+	if backend != nil {
+		backend.Release(ctx, session)
+	}
+}
+
 func (x *terminals) close(ctx context.Context) error {
 	x.mu.Lock()
 	backend := x.backend
