@@ -143,7 +143,7 @@ type memory struct {
 	rows   []model.Message
 }
 
-func (m *memory) ID() string                             { return "" }
+func (m *memory) ID() string { return "" }
 
 func (m *memory) Prompt(context.Context) (string, error) { return m.prompt, nil }
 
