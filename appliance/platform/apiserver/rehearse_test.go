@@ -20,7 +20,9 @@ type oneTool struct{ secret string }
 func (oneTool) Specs() []model.ToolSpec {
 	return []model.ToolSpec{{Name: "terminal", Schema: json.RawMessage(`{"type":"object","properties":{"command":{"type":"string"}},"required":["command"]}`)}}
 }
+
 func (oneTool) Traits(model.Call) agent.Traits { return agent.Traits{} }
+
 func (o oneTool) Call(_ context.Context, _ model.Call, args json.RawMessage) agent.Output {
 	var in struct{ Command string }
 	if err := json.Unmarshal(args, &in); err != nil {
@@ -91,10 +93,12 @@ type recorded struct {
 }
 
 func (s *recorded) ID() string { return s.turn.Session() }
+
 func (s *recorded) Prompt(ctx context.Context) (string, error) {
 	got, err := s.store.Get(ctx, s.ID())
 	return got.SystemPrompt, err
 }
+
 func (s *recorded) SetPrompt(ctx context.Context, text string) error {
 	return s.store.SetSystemPrompt(ctx, s.ID(), text)
 }
@@ -126,7 +130,9 @@ func (s *recorded) Append(ctx context.Context, m model.Message) error {
 	_, err := s.turn.Append(ctx, row)
 	return err
 }
+
 func (s *recorded) Spend(context.Context, agent.Spending) error { return nil }
+
 func (s *recorded) Compress(context.Context, []model.Message) (agent.Session, error) {
 	return nil, errors.New("no compression here")
 }
@@ -137,12 +143,15 @@ type memory struct {
 	rows   []model.Message
 }
 
-func (m *memory) ID() string                             { return "" }
+func (m *memory) ID() string { return "" }
+
 func (m *memory) Prompt(context.Context) (string, error) { return m.prompt, nil }
+
 func (m *memory) SetPrompt(_ context.Context, text string) error {
 	m.prompt = text
 	return nil
 }
+
 func (m *memory) History(context.Context) ([]model.Message, error) {
 	return m.rows, nil
 }
@@ -151,7 +160,9 @@ func (m *memory) Append(_ context.Context, row model.Message) error {
 	m.rows = append(m.rows, row)
 	return nil
 }
+
 func (m *memory) Spend(context.Context, agent.Spending) error { return nil }
+
 func (m *memory) Compress(context.Context, []model.Message) (agent.Session, error) {
 	return nil, errors.New("no compression here")
 }

@@ -150,6 +150,7 @@ const testKey = "key-of-the-launch-profile"
 // a session store.
 func newWorld(t testing.TB, run gateway.Runner) *world {
 	t.Helper()
+	t.TempDir() // so that it is removed after the stores in it are closed
 	w := &world{t: t, log: &lockedBuffer{}, turns: gateway.NewTurns(time.Now, nil), host: &host{profiles: map[string]*prof{}}}
 	w.srv = New(Options{
 		Host: w.host, Version: "v0-test", Multiplex: func() bool { return true },
