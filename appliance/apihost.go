@@ -98,6 +98,13 @@ func (t *Tenant) apiSettings(b bound) (apiSettings, error) {
 	}
 	s.enabled = truth(text("API_SERVER_ENABLED", "enabled"))
 	s.DirectModels = truth(text("", "direct_model_requests"))
+	if b.view.Has("display", "show_reasoning") {
+		on, err := b.view.Bool("display", "show_reasoning")
+		if err != nil {
+			return s, err
+		}
+		s.Reasoning = on
+	}
 	for origin := range strings.SplitSeq(text("API_SERVER_CORS_ORIGINS", ""), ",") {
 		if origin = strings.TrimSpace(origin); origin != "" {
 			s.CORSOrigins = append(s.CORSOrigins, origin)

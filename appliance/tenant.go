@@ -211,6 +211,13 @@ func (t *Tenant) run(ctx context.Context, turn *gateway.Turn, emit func(agent.Ev
 		return agent.Result{}, err
 	}
 	var s agent.Session = rec
+	if !turn.Ask.Stateless {
+		for _, m := range turn.Ask.History { // of a new session: what the client says was before
+			if err := rec.Append(ctx, m); err != nil {
+				return agent.Result{}, err
+			}
+		}
+	}
 	if turn.Ask.Stateless {
 		s = &stateless{record: rec, history: turn.Ask.History}
 	}

@@ -21,8 +21,8 @@ type Ask struct {
 	Title   string // of a new session; "" = from the first message
 
 	Input model.Message
-	// History is what the client says was before Input; with Stateless it is all the model is
-	// shown, and a session, if one is named, only records.
+	// History is what the client says was before Input. With Stateless it is all the model is
+	// shown, and the session only records the new part; without, it begins a new session.
 	History   []model.Message
 	Stateless bool
 
