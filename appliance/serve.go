@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/control"
@@ -68,7 +69,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 			o.Log.Warn("the home was not given back cleanly", "error", err)
 		}
 	}()
-	s := &server{o: o, home: h, claim: claim}
+	s := &server{o: o, home: h, claim: claim, pause: make(chan struct{})}
 	first := gateway.Status{Record: claim.Record, Phase: gateway.Starting, Notices: o.Notices, Version: o.Version, Revision: o.Revision}
 	s.state = gateway.NewStateFile(h, first, o.Log, o.Now)
 	defer func() {
@@ -108,6 +109,8 @@ type server struct {
 	state *gateway.StateFile
 	rt    *Runtime
 	api   *apiListener
+	pause chan struct{} // closed when an updater asks for a drain
+	once  sync.Once
 }
 
 // calm waits out a storm of restarts.
@@ -175,6 +178,8 @@ func (s *server) wait(ctx context.Context) error {
 		return nil
 	case <-s.o.Restart:
 		return &StopError{exitcode.Restart, "a restart was asked for"}
+	case <-s.pause:
+		return &StopError{exitcode.Restart, "paused for an update"}
 	case err := <-wedged:
 		if err == nil {
 			return nil
@@ -279,6 +284,14 @@ func (s *server) verbs() map[string]control.Verb {
 			}, nil
 		},
 		"status": func(context.Context) (any, error) { return s.state.Status(), nil },
+		"pause-for-update": func(context.Context) (any, error) {
+			st := s.state.Status()
+			already := st.Phase != gateway.Up && st.Phase != gateway.Starting
+			s.once.Do(func() { close(s.pause) })
+			return map[string]any{
+				"pausing": true, "already_stopping": already, "pid": st.PID, "drain_timeout": s.drainTime().Seconds(),
+			}, nil
+		},
 		"rescan-profiles": func(context.Context) (any, error) {
 			profiles, err := s.rt.Profiles()
 			if err == nil {
