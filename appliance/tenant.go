@@ -240,7 +240,11 @@ func (t *Tenant) open(ctx context.Context, turn *gateway.Turn, modelName string)
 		}
 	}
 	if id == "" {
-		s, err := store.Create(ctx, session.Session{Source: a.Source, SessionKey: a.Key, UserID: a.UserID, Title: title(a), Model: modelName})
+		n := session.Session{Source: a.Source, SessionKey: a.Key, UserID: a.UserID, Title: a.Title, Model: modelName}
+		if n.Title == "" { // many begin with the same words: the store numbers those
+			n.Title, n.TitleSource = title(a), session.TitleDerived
+		}
+		s, err := store.Create(ctx, n)
 		if err != nil {
 			return nil, err
 		}
@@ -260,9 +264,6 @@ func (t *Tenant) open(ctx context.Context, turn *gateway.Turn, modelName string)
 // title is what a session is called until somebody names it: the beginning of its first
 // message.
 func title(a *gateway.Ask) string {
-	if a.Title != "" {
-		return a.Title
-	}
 	first, _, _ := strings.Cut(strings.TrimSpace(a.Input.Text()), "\n")
 	if r := []rune(first); len(r) > 60 {
 		first = string(r[:59]) + "…"

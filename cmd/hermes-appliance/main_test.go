@@ -12,7 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"hermes-appliance": main})
+	testscript.Main(m, map[string]func(){"hermes-appliance": main, "mcp-dump": mcpDump})
 }
 
 // TestScript runs the real command on files before and after.
