@@ -102,7 +102,8 @@ type server struct {
 	claim *gateway.Claim
 	state *gateway.StateFile
 	rt    *Runtime
-	api   *apiListener
+	api   *listener
+	hooks *listener // nil = webhooks are off
 }
 
 // calm waits out a storm of restarts.
@@ -235,6 +236,9 @@ func (s *server) stop(ctx context.Context, why error) error {
 		defer cancel()
 		if s.api != nil {
 			err = errors.Join(err, s.api.shutdown(cctx))
+		}
+		if s.hooks != nil {
+			err = errors.Join(err, s.hooks.shutdown(cctx))
 		}
 		done <- errors.Join(err, s.rt.Close(cctx))
 	}()
