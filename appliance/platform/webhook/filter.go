@@ -109,10 +109,7 @@ func parseFilter(v any, key []string, depth int) (filter, error) {
 		return func(e *event) bool { return !f(e) }, nil
 	}
 	field, _ := m["field"].(string)
-	path := strings.FieldsFunc(field, func(r rune) bool { return r == '.' })
-	for i := range path {
-		path[i] = strings.TrimSpace(path[i])
-	}
+	path := strings.FieldsFunc(strings.TrimSpace(field), func(r rune) bool { return r == '.' })
 	if len(path) == 0 {
 		return bad("needs a field such as pull_request.title")
 	}

@@ -32,11 +32,7 @@ func parse(contentType string, body []byte) (payload, error) {
 	if kind, _, err := mime.ParseMediaType(contentType); err == nil && kind == "application/x-www-form-urlencoded" {
 		return parseForm(body)
 	}
-	p, err := parseJSON(body)
-	if err != nil && contentType == "" {
-		return parseForm(body)
-	}
-	return p, err
+	return parseJSON(body)
 }
 
 func parseJSON(body []byte) (payload, error) {
