@@ -19,9 +19,12 @@ import (
 // apiName is what the API server is called in the state file.
 const apiName = "api_server"
 
-// apiListener is the API server while it listens.
-type apiListener struct {
-	server  *apiserver.Server
+// listener is a server while it listens.
+type listener struct {
+	server interface {
+		Serve(ctx context.Context, l net.Listener) error
+		Shutdown(ctx context.Context) error
+	}
 	address string
 	done    chan error
 	client  http.Client
@@ -36,6 +39,12 @@ func (s *server) platforms(ctx context.Context) {
 	if err != nil {
 		s.o.Log.Error("the api server does not run", "error", err)
 		s.state.SetPlatform(apiName, gateway.PlatformState{State: "failed", Code: "startup", Message: err.Error(), Attention: true})
+	}
+	if t != nil {
+		if err := s.startHooks(ctx, t); err != nil {
+			s.o.Log.Error("webhooks are not served", "error", err)
+			s.state.SetPlatform(hookName, gateway.PlatformState{State: "failed", Code: "startup", Message: err.Error(), Attention: true})
+		}
 	}
 	s.unserved(ctx, t)
 	// The databases are looked at now, so that damage is known before the first turn.
@@ -69,7 +78,7 @@ func (s *server) startAPI(ctx context.Context, t *Tenant) error {
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s: %w", address, err)
 	}
-	a := &apiListener{address: l.Addr().String(), done: make(chan error, 1)}
+	a := &listener{address: l.Addr().String(), done: make(chan error, 1)}
 	a.server = apiserver.New(apiserver.Options{
 		Host: apiHost{s}, Log: s.o.Log, Now: s.o.Now, Version: s.o.Version, Multiplex: s.rt.Multiplexed,
 	})
@@ -80,7 +89,7 @@ func (s *server) startAPI(ctx context.Context, t *Tenant) error {
 }
 
 // probe asks the listener for its health over a real connection.
-func (a *apiListener) probe(ctx context.Context) error {
+func (a *listener) probe(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.address+"/health", nil)
 	if err != nil {
 		return err
@@ -96,7 +105,7 @@ func (a *apiListener) probe(ctx context.Context) error {
 	return nil
 }
 
-func (a *apiListener) shutdown(ctx context.Context) error {
+func (a *listener) shutdown(ctx context.Context) error {
 	a.client.CloseIdleConnections()
 	err := a.server.Shutdown(ctx)
 	select {
@@ -125,7 +134,7 @@ func (s *server) unserved(ctx context.Context, t *Tenant) {
 		}
 		for name, v := range m {
 			section, _ := v.(map[string]any)
-			if on, ok := section["enabled"].(bool); ok && on && name != apiName {
+			if on, ok := section["enabled"].(bool); ok && on && name != apiName && name != hookName {
 				found[name] = true
 			}
 		}
@@ -134,9 +143,6 @@ func (s *server) unserved(ctx context.Context, t *Tenant) {
 		if t.setting(b, variable) != "" {
 			found[name] = true
 		}
-	}
-	if truth(t.setting(b, "WEBHOOK_ENABLED")) {
-		found["webhook"] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		s.o.Log.Warn("this platform is configured and not served by this program yet", "platform", name)

@@ -108,7 +108,8 @@ type server struct {
 	claim *gateway.Claim
 	state *gateway.StateFile
 	rt    *Runtime
-	api   *apiListener
+	api   *listener
+	hooks *listener     // nil = webhooks are off
 	pause chan struct{} // closed when an updater asks for a drain
 	once  sync.Once
 }
@@ -245,6 +246,9 @@ func (s *server) stop(ctx context.Context, why error) error {
 		defer cancel()
 		if s.api != nil {
 			err = errors.Join(err, s.api.shutdown(cctx))
+		}
+		if s.hooks != nil {
+			err = errors.Join(err, s.hooks.shutdown(cctx))
 		}
 		done <- errors.Join(err, s.rt.Close(cctx))
 	}()

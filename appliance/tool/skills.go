@@ -241,6 +241,22 @@ func linked(dir string) map[string][]string {
 	return out
 }
 
+// Text returns the SKILL.md of a skill, for a surface whose sessions begin with it.
+func (s *Skills) Text(name string) (string, error) {
+	k, err := s.find(name)
+	if err != nil {
+		return "", err
+	}
+	if slices.Contains(s.Disabled, k.Name) {
+		return "", fmt.Errorf("the skill %q is disabled in config.yaml", k.Name)
+	}
+	text, err := readInside(k.dir, "SKILL.md")
+	if err != nil {
+		return "", fmt.Errorf("the skill %q: %s", k.Name, reason(err))
+	}
+	return text, nil
+}
+
 func (s *Skills) view(name, file string) (any, error) {
 	k, err := s.find(name)
 	if err != nil {

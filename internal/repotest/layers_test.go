@@ -100,6 +100,7 @@ func sideways() map[[2]string]string {
 func sameLayer() map[[2]string]string {
 	return map[[2]string]string{
 		{"appliance/platform/apiserver", "appliance/gateway"}: "a surface starts, follows and stops turns through the vocabulary of the gateway",
+		{"appliance/platform/webhook", "appliance/gateway"}:   "an event starts a turn through the vocabulary of the gateway",
 	}
 }
 

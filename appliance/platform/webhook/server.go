@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+
+// Package webhook lets other systems start turns: a forge, a monitor or a program posts an
+// event to a route, and the route's template makes a message of it for its profile's agent, or
+// for the log alone. It speaks the signatures of GitHub, GitLab, Standard Webhooks, Linear and
+// upstream's own.
+//
+// It never looks at a config, a secret or a file: what it needs of a profile it asks for at
+// each request. It never parses what is not authenticated, never starts a turn that somebody
+// could be asked in, never answers for one profile with what belongs to another, and never
+// logs a secret or a body.
+package webhook
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// bodyTime bounds the reading of a request.
+	bodyTime = 30 * time.Second
+	// mostReading is how many bodies are read at a time: what is not known to be from a sender
+	// of ours must not fill the memory.
+	mostReading = 64
+)
+
+// Options are what a [Server] works with. Host is required.
+type Options struct {
+	Host Host
+	Log  *slog.Logger     // nil = nothing is logged
+	Now  func() time.Time // nil = the clock
+	// Multiplex reports whether paths /p/<profile>/ are served; nil = they are not.
+	Multiplex func() bool
+}
+
+// Server is the webhook server. It is safe for concurrent use.
+type Server struct {
+	o       Options
+	lanes   lanes
+	reading chan struct{}
+	turns   sync.WaitGroup // that are followed to their end
+
+	mu     sync.Mutex
+	http   []*http.Server
+	closed bool
+}
+
+// New makes a server; it listens nowhere yet.
+func New(o Options) *Server {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Multiplex == nil {
+		o.Multiplex = func() bool { return false }
+	}
+	return &Server{o: o, lanes: lanes{of: map[laneKey]*lane{}}, reading: make(chan struct{}, mostReading)}
+}
+
+// Handler serves webhooks, for a listener of somebody else's.
+func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
+
+// Serve accepts connections on l until [Server.Shutdown] is called, which makes it return nil,
+// or until ctx ends, which cuts what is open. It closes l.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	hs := &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       bodyTime,
+		WriteTimeout:      2 * bodyTime,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return l.Close()
+	}
+	s.http = append(s.http, hs)
+	s.mu.Unlock()
+	stop := context.AfterFunc(ctx, func() {
+		if err := hs.Close(); err != nil {
+			s.o.Log.DebugContext(ctx, "close the webhook server", "error", err)
+		}
+	})
+	defer stop()
+	if err := hs.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Shutdown accepts nothing more and waits for the requests that are being answered and for
+// the ends of the turns they started; who owns the turns ends them. When ctx ends first, what
+// is open is cut, and its error is returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	servers := s.http
+	s.mu.Unlock()
+	var errs []error
+	for _, hs := range servers {
+		if err := hs.Shutdown(ctx); err != nil {
+			errs = append(errs, err, hs.Close())
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		s.turns.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		errs = append(errs, ctx.Err())
+	}
+	return errors.Join(errs...)
+}
