@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// NoAuth, written as the secret of a route, lets everybody in. It is for trying things out.
+// NoAuth lets everybody in where it is written as the secret of a route. It is for trying things out.
 const NoAuth = "INSECURE_NO_AUTH"
 
 // replayWindow is how old a signed time may be.

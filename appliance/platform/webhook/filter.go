@@ -22,7 +22,7 @@ type event struct {
 	kind    string
 	header  http.Header
 	file    func(name string) ([]byte, error) // of the profile's home
-	warn    func(problem string, err error)
+	warn    func(err error)                   // the file of in_file cannot be read
 }
 
 // filter decides about an event. A filter has no state.
@@ -218,7 +218,7 @@ const mostDigits = 64
 
 // number reads a number of a payload or of a config, exactly.
 func number(v any) (*big.Rat, bool) {
-	s := ""
+	var s string
 	switch v := v.(type) {
 	case json.Number:
 		s = v.String()
@@ -264,7 +264,7 @@ func inFile(arg any, key []string) (test, error) {
 		}
 		data, err := e.file(name)
 		if err != nil {
-			e.warn("the file of in_file cannot be read: nothing matches it", err)
+			e.warn(err)
 			return false
 		}
 		p, err := parseJSON(data)

@@ -25,7 +25,7 @@ func testEvent(t testing.TB, body string) *event {
 			}
 			return nil, fs.ErrNotExist
 		},
-		warn: func(string, error) {},
+		warn: func(error) {},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -118,10 +119,8 @@ func (c *call) serve() error {
 
 // method answers a request whose method is none of these.
 func (c *call) method(allowed ...string) bool {
-	for _, m := range allowed {
-		if c.r.Method == m {
-			return true
-		}
+	if slices.Contains(allowed, c.r.Method) {
+		return true
 	}
 	c.w.Header().Set("Allow", strings.Join(allowed, ", "))
 	c.fail(&failure{status: http.StatusMethodNotAllowed, message: "use " + strings.Join(allowed, " or ")})
@@ -157,8 +156,8 @@ func (c *call) post(profile, route string) error {
 	e := &event{
 		payload: p, kind: names[0], header: c.r.Header,
 		file: func(name string) ([]byte, error) { return c.profile.File(ctx, name) },
-		warn: func(problem string, err error) {
-			c.s.o.Log.WarnContext(ctx, problem, "profile", c.profile.Key(), "route", c.route.Name, "error", err)
+		warn: func(err error) {
+			c.s.o.Log.WarnContext(ctx, "the file of in_file cannot be read: nothing matches it", "profile", c.profile.Key(), "route", c.route.Name, "error", err)
 		},
 	}
 	if !c.route.filter(e) {

@@ -35,7 +35,7 @@ func (c *call) take(id, event, prompt string) error {
 	named := id != ""
 	if !named {
 		var b [8]byte
-		rand.Read(b[:]) //nolint:errcheck // it never fails
+		rand.Read(b[:])
 		id = "unnamed-" + hex.EncodeToString(b[:])
 	}
 	d := c.lane.delivery(id, c.s.o.Now())
