@@ -207,6 +207,11 @@ func (x *terminals) env(ctx context.Context, k process.Kind) (terminal.Env, erro
 			scoped = append(scoped, name)
 		}
 	}
+	for _, v := range s.Target.Vars {
+		if v.Origin == childenv.Source { // what a vault holds is not written to a snapshot's file
+			scoped = append(scoped, v.Name)
+		}
+	}
 	return terminal.Env{Vars: vars, Scoped: scoped}, nil
 }
 

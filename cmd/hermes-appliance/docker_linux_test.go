@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
+)
+
+const dockerConfig = "_config_version: 50\nterminal:\n  backend: docker\n  docker_image: " + testkit.DockerImage + "\n"
+
+// TestDockerBackend has a gateway's commands and files inside a container of the real engine.
+func TestDockerBackend(t *testing.T) {
+	t.Parallel()
+	addr := testkit.Docker(t)
+	p := newPlace(t, map[string]string{"config.yaml": dockerConfig, ".env": apiOn})
+	p.env = append(p.env, "DOCKER_HOST="+addr)
+	g := p.start(t, "gateway", "run", "--home", p.home)
+	t.Cleanup(func() { removeSandboxes(t, p, addr) })
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := g.ask("", g.key, "run: echo host=$(hostname) one=$(test -e /.dockerenv && echo in); grep PRETTY /etc/os-release"); !strings.Contains(got, "one=in") || !strings.Contains(got, "trixie") || strings.Contains(got, "host="+host+" ") {
+		t.Fatalf("not inside: %s", got)
+	}
+	marker := filepath.Join(p.dir, "marker")
+	got := g.ask("", g.key, strings.Join([]string{
+		`call: write_file {"path": "` + marker + `", "content": "written inside\n"}`,
+		`run: cat ` + marker,
+		`call: read_file {"path": "` + marker + `"}`,
+		`call: search_files {"pattern": "written", "path": "` + p.dir + `"}`,
+		`call: read_file {"path": "/etc/os-release"}`,
+	}, "\n"))
+	if strings.Count(got, "written inside") < 3 || !strings.Contains(got, "trixie") {
+		t.Errorf("file tools: %s", got)
+	}
+	if _, err := os.Stat(marker); err == nil {
+		t.Error("the file is on this machine")
+	}
+	const sleep = "sleep 300.03125"
+	got = g.ask("", g.key, `call: terminal {"command": "(`+sleep+` & `+sleep+`)", "timeout": 2}`)
+	if !strings.Contains(got, "124") && !strings.Contains(got, "timed out") {
+		t.Errorf("timeout: %s", got)
+	}
+	if left := processes(t, sleep); len(left) > 0 {
+		t.Errorf("the tree of a command whose time was over is left: %v", left)
+	}
+	path := "/tmp/started"
+	go g.try(g.key, "/v1/chat/completions", `{"messages":[{"role":"user","content":"run: touch `+path+`; `+sleep+`"}]}`) //nolint:errcheck // it is cut off
+	if got := g.ask("", g.key, "run: for i in $(seq 600); do test -e "+path+" && echo seen-it && break; sleep 0.1; done"); !strings.Contains(got, "seen-it") {
+		t.Fatalf("the command never ran: %s", got)
+	}
+	if code := g.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	if left := processes(t, sleep); len(left) > 0 {
+		t.Errorf("the stop left %v inside the container", left)
+	}
+	// The container is kept, and found again.
+	g = p.start(t, "gateway", "run", "--home", p.home)
+	if got := g.ask("", g.key, "run: cat "+marker); !strings.Contains(got, "written inside") {
+		t.Errorf("after a restart: %s", got)
+	}
+	g.end(syscall.SIGTERM)
+}
+
+// removeSandboxes removes the containers of a place: those whose labels name its home.
+func removeSandboxes(t *testing.T, p *place, addr string) {
+	path, err := exec.LookPath("docker")
+	if err != nil {
+		t.Log("containers stay: there is no docker command")
+		return
+	}
+	docker := func(args ...string) string {
+		cmd := exec.Command(path, append([]string{"-H", addr}, args...)...)
+		cmd.Env = p.env
+		out, err := cmd.Output()
+		if err != nil {
+			t.Logf("docker %v: %v", args, err)
+		}
+		return string(out)
+	}
+	for _, id := range strings.Fields(docker("ps", "-aq")) {
+		if strings.Contains(docker("inspect", id), p.dir) {
+			docker("rm", "-f", "-v", id)
+		}
+	}
+}
+
+// TestReportO84942EngineDown: a profile that asked for a sandbox gets an error when the engine
+// is down, and never this machine.
+func TestReportO84942EngineDown(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, map[string]string{"config.yaml": dockerConfig, ".env": apiOn})
+	p.env = append(p.env, "DOCKER_HOST=unix://"+filepath.Join(p.dir, "no-engine.sock"))
+	g := p.start(t, "gateway", "run", "--home", p.home)
+	marker := filepath.Join(p.dir, "marker")
+	got := g.ask("", g.key, strings.Join([]string{
+		"run: touch " + marker,
+		`call: write_file {"path": "` + marker + `", "content": "x"}`,
+		`call: read_file {"path": "` + p.home + `/SOUL.md"}`,
+		`call: search_files {"pattern": "version", "path": "` + p.home + `"}`,
+	}, "\n"))
+	if _, err := os.Stat(marker); err == nil || strings.Contains(got, "_config_version") {
+		t.Errorf("it ran on this machine: %s", got)
+	}
+	if !strings.Contains(got, "engine") && !strings.Contains(got, "Docker") && !strings.Contains(got, "docker") {
+		t.Errorf("nothing says what is wrong: %s", got)
+	}
+	if status, _ := g.request("", "/health", ""); status != 200 {
+		t.Errorf("health: %d", status)
+	}
+	if code := g.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// TestUnknownBackend: a backend that is not there yet is refused as well.
+func TestUnknownBackend(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, map[string]string{"config.yaml": "_config_version: 50\nterminal:\n  backend: ssh\n", ".env": apiOn})
+	g := p.start(t, "gateway", "run", "--home", p.home)
+	marker := filepath.Join(p.dir, "marker")
+	got := g.ask("", g.key, "run: touch "+marker+"\ncall: write_file {\"path\": \""+marker+"\", \"content\": \"x\"}")
+	if _, err := os.Stat(marker); err == nil || !strings.Contains(got, "ssh") {
+		t.Errorf("%v: %s", err, got)
+	}
+}
