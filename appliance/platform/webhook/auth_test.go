@@ -145,3 +145,11 @@ func TestNobodyUnknownIsParsed(t *testing.T) {
 		t.Errorf("authentic and broken: %d %s", got.status, got.text)
 	}
 }
+
+// TestNoSecretIsNoKey: an empty secret lets nobody in, whatever comes with the request.
+func TestNoSecretIsNoKey(t *testing.T) {
+	t.Parallel()
+	if same("", "") || !same("x", "x") {
+		t.Error("an empty token is the key to an empty secret")
+	}
+}

@@ -433,6 +433,31 @@ func TestStopWaitsForWhatItStarted(t *testing.T) {
 	}
 }
 
+// TestForgetKnowsWhich: the late end of an old turn does not make a newer event unknown.
+func TestForgetKnowsWhich(t *testing.T) {
+	t.Parallel()
+	l, now := &lane{seen: map[string]*delivery{}}, time.Now()
+	old := l.delivery("d", now)
+	l.forget("d", old)
+	fresh := l.delivery("d", now)
+	l.forget("d", old)
+	if fresh == old || l.delivery("d", now) != fresh {
+		t.Error("the newer event is gone")
+	}
+}
+
+// BenchmarkFiltered is an authentic event of 20 KB that no turn comes of, over a connection.
+func BenchmarkFiltered(b *testing.B) {
+	w := newWorld(b, map[string]any{"r": map[string]any{"filters": []any{map[string]any{"field": "action", "regex": "^closed$"}}}})
+	w.profiles[""].given.Limits.PerMinute = 100_000_000
+	body := `{"action":"opened","text":"` + strings.Repeat("x", 20_000) + `"}`
+	for b.Loop() {
+		if got := w.post("r", body, "X-GitHub-Delivery", "d"); got.status != 200 {
+			b.Fatal(got.text)
+		}
+	}
+}
+
 func mustJSON(t testing.TB, text string) payload {
 	t.Helper()
 	p, err := parseJSON(json.RawMessage(text))
