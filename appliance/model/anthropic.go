@@ -16,8 +16,8 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
 )
 
-// anthropic makes a call in the Anthropic messages format. See [Client.chat] for what the
-// library does and what it does not.
+// anthropic makes a call in the Anthropic messages format. The library writes the request,
+// carries it and splits the events; they are read here, see [Client.chat] for the reason.
 func (c *Client) anthropic(s *stream, req Request) error {
 	r := s.route
 	params := anthropicParams(r, req)

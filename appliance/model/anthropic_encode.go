@@ -16,6 +16,18 @@ import (
 // anthropicTokens is what an answer may have when nobody says.
 const anthropicTokens = 16_384
 
+// literalPath makes a path of sjson that names one key, whatever is in it.
+func literalPath(key string) string {
+	var b strings.Builder
+	for i := range len(key) {
+		if c := key[i]; c < 0x80 && c != '_' && c != '-' && (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(key[i])
+	}
+	return b.String()
+}
+
 func anthropicParams(r Route, req Request) anthropic.MessageNewParams {
 	p := anthropic.MessageNewParams{
 		Model:     r.Model,

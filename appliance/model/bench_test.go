@@ -8,9 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openai/openai-go/v3"
-	openaisse "github.com/openai/openai-go/v3/packages/ssestream"
-
 	"github.com/hermes-appliance/hermes-appliance/internal/testkit/modelserver"
 )
 
@@ -34,25 +31,8 @@ func BenchmarkChatChunks(b *testing.B) {
 	body := chatBody()
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := newStream(b, ChatCompletions).chatEvents(chatEventsOf(body)); err != nil {
+		if err := newStream(b, ChatCompletions).chatEvents(eventsOf(body)); err != nil {
 			b.Fatal(err)
-		}
-	}
-	perChunk(b)
-}
-
-// BenchmarkChatChunksLibrary is what the library's own types would cost.
-func BenchmarkChatChunksLibrary(b *testing.B) {
-	body := chatBody()
-	b.ReportAllocs()
-	for b.Loop() {
-		s := openaisse.NewStream[openai.ChatCompletionChunk](chatEventsOf(body), nil)
-		n := 0
-		for s.Next() {
-			n += len(s.Current().Choices[0].Delta.Content)
-		}
-		if n != 5*chunks {
-			b.Fatal(n)
 		}
 	}
 	perChunk(b)
@@ -68,7 +48,7 @@ func BenchmarkAnthropicChunks(b *testing.B) {
 	body := []byte(w.String())
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := newStream(b, AnthropicMessages).anthropicEvents(messageEventsOf(body)); err != nil {
+		if err := newStream(b, AnthropicMessages).anthropicEvents(eventsOf(body)); err != nil {
 			b.Fatal(err)
 		}
 	}

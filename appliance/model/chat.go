@@ -4,29 +4,29 @@ package model
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/ssestream"
+	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
 )
 
-// chat makes a call in the chat completions format. The library makes the request, carries
-// it and splits the events; the events are read here, because servers that speak "the same"
-// format add fields, leave out others and put null where the library expects an object.
+// chat makes a call in the chat completions format. The request is written and carried here,
+// and the answer read here: servers that speak "the same" format add fields, leave out others
+// and put null where the types of a library expect an object. How a stream is split into
+// events is the same in both formats, and a library's.
 func (c *Client) chat(s *stream, req Request) error {
-	r := s.route
-	params := chatParams(r, req)
-	client := r.chatClient(c.http)
-	body, err := params.MarshalJSON()
+	body, err := chatParams(s.route, req).MarshalJSON()
 	if err != nil {
 		return encodeError(err)
 	}
-	var resp *http.Response
-	if err := client.Post(s.ctx, "chat/completions", json.RawMessage(body), &resp); err != nil {
+	resp, err := c.chatPost(s.ctx, s.route, body)
+	if err != nil {
 		return err
 	}
 	whole, err := s.body(resp)
@@ -39,30 +39,28 @@ func (c *Client) chat(s *stream, req Request) error {
 	return s.chatEvents(ssestream.NewDecoder(resp))
 }
 
-func (r Route) chatClient(doer *http.Client) openai.Client {
-	// A client made by hand: the library's own constructor reads the environment of the
-	// process, which belongs to another profile.
-	client := openai.Client{Options: []option.RequestOption{
-		option.WithBaseURL(r.base(openaiBase)),
-		option.WithHTTPClient(doer),
-		option.WithMaxRetries(0),
-		option.WithHeader("Accept", accept(r)),
-		option.WithHeader("User-Agent", userAgent),
-	}}
+// chatPost sends a request. The caller closes the body of the answer.
+func (c *Client) chatPost(ctx context.Context, r Route, body []byte) (*http.Response, error) {
+	u, err := url.Parse(r.base(openaiBase))
+	if err != nil {
+		return nil, errors.New("base_url is no URL: " + plain(err))
+	}
+	// Not JoinPath: the address of a gateway may hold another with its two slashes.
+	u = u.ResolveReference(&url.URL{Path: strings.TrimSuffix(u.Path, "/") + "/chat/completions"})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", accept(r))
+	req.Header.Set("User-Agent", userAgent)
 	if !r.Key.Empty() {
-		client.Options = append(client.Options, option.WithAPIKey(r.Key.Reveal()))
+		req.Header.Set("Authorization", "Bearer "+r.Key.Reveal())
 	}
 	for name, value := range r.Headers {
-		client.Options = append(client.Options, option.WithHeader(name, value))
+		req.Header.Set(name, value)
 	}
-	for name, value := range r.Extra {
-		if string(bytes.TrimSpace(value)) == "null" {
-			client.Options = append(client.Options, option.WithJSONDel(literalPath(name)))
-			continue
-		}
-		client.Options = append(client.Options, option.WithJSONSet(literalPath(name), value))
-	}
-	return client
+	return c.http.Do(req)
 }
 
 func (s *stream) chatEvents(events ssestream.Decoder) error {

@@ -4,10 +4,8 @@ package model
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"strings"
-
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/shared"
 )
 
 const (
@@ -29,41 +27,42 @@ func (r Route) base(official string) string {
 	return r.BaseURL
 }
 
-// literalPath makes a path of sjson that names one key, whatever is in it.
-func literalPath(key string) string {
-	var b strings.Builder
-	for i := range len(key) {
-		if c := key[i]; c < 0x80 && c != '_' && c != '-' && (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') {
-			b.WriteByte('\\')
+// chatParams makes the body of a request. Its fields are few, and each server has more of its
+// own: what of them came with an answer, or is in extra_body, goes along as it is.
+func chatParams(r Route, req Request) *object {
+	p := &object{}
+	p.set("model", r.Model)
+	p.list("messages", chatMessages(r, req))
+	if len(req.Tools) > 0 {
+		tools := make([]*object, len(req.Tools))
+		for i, t := range req.Tools {
+			fn, tool := &object{}, &object{}
+			fn.set("name", t.Name)
+			fn.set("description", t.Description)
+			fn.set("parameters", t.schema())
+			tool.set("type", "function")
+			tool.nest("function", fn)
+			tools[i] = tool
 		}
-		b.WriteByte(key[i])
-	}
-	return b.String()
-}
-
-func chatParams(r Route, req Request) openai.ChatCompletionNewParams {
-	p := openai.ChatCompletionNewParams{Model: r.Model, Messages: chatMessages(r, req)}
-	for _, t := range req.Tools {
-		fn := shared.FunctionDefinitionParam{Name: t.Name, Description: openai.String(t.Description)}
-		fn.SetExtraFields(map[string]any{"parameters": t.schema()})
-		p.Tools = append(p.Tools, openai.ChatCompletionToolUnionParam{OfFunction: &openai.ChatCompletionFunctionToolParam{Function: fn}})
-	}
-	if req.NoCalls && len(req.Tools) > 0 {
-		p.ToolChoice.OfAuto = openai.String("none")
+		p.list("tools", tools)
+		if req.NoCalls {
+			p.set("tool_choice", "none")
+		}
 	}
 	if req.Effort != "" {
-		p.ReasoningEffort = shared.ReasoningEffort(req.Effort)
+		p.set("reasoning_effort", req.Effort)
 	}
 	// OpenAI renamed the limit and refuses the old name; nearly all others know only that.
 	if n := positive(req.MaxTokens, r.MaxTokens); n > 0 && strings.HasPrefix(r.base(openaiBase), openaiBase) {
-		p.MaxCompletionTokens = openai.Int(n)
+		p.set("max_completion_tokens", n)
 	} else if n > 0 {
-		p.MaxTokens = openai.Int(n)
+		p.set("max_tokens", n)
 	}
-	p.SetExtraFields(map[string]any{"stream": !r.NoStream})
+	p.set("stream", !r.NoStream)
 	if !r.NoStream {
-		p.StreamOptions.IncludeUsage = openai.Bool(true)
+		p.put("stream_options", json.RawMessage(`{"include_usage":true}`))
 	}
+	p.extend(r.Extra, true)
 	return p
 }
 
@@ -76,22 +75,30 @@ func positive(values ...int64) int64 {
 	return 0
 }
 
-func chatMessages(r Route, req Request) []openai.ChatCompletionMessageParamUnion {
-	out := make([]openai.ChatCompletionMessageParamUnion, 0, len(req.Messages)+1)
+func chatMessages(r Route, req Request) []*object {
+	out := make([]*object, 0, len(req.Messages)+1)
+	add := func(role string) *object {
+		m := &object{}
+		m.set("role", role)
+		out = append(out, m)
+		return m
+	}
 	if req.System != "" {
-		out = append(out, openai.SystemMessage(req.System))
+		add("system").set("content", req.System)
 	}
 	var images []Part // of the tool results before this message: the format has no place for them
 	flush := func() {
 		if len(images) > 0 {
-			out = append(out, openai.UserMessage(chatParts(append([]Part{{Text: "(images of the tool results above)"}}, images...))))
+			add("user").list("content", chatParts(append([]Part{{Text: "(images of the tool results above)"}}, images...)))
 			images = nil
 		}
 	}
 	for _, m := range req.Messages {
 		switch m.Role {
 		case Tool:
-			out = append(out, openai.ToolMessage(m.Text(), m.CallID))
+			result := add("tool")
+			result.set("content", m.Text())
+			result.set("tool_call_id", m.CallID)
 			for _, p := range m.Parts {
 				if p.Image != nil {
 					images = append(images, p)
@@ -99,13 +106,13 @@ func chatMessages(r Route, req Request) []openai.ChatCompletionMessageParamUnion
 			}
 		case Assistant:
 			flush()
-			out = append(out, chatAssistant(r, m))
+			chatAssistant(add("assistant"), r, m)
 		case User:
 			flush()
 			if hasImages(m) {
-				out = append(out, openai.UserMessage(chatParts(m.Parts)))
+				add("user").list("content", chatParts(m.Parts))
 			} else {
-				out = append(out, openai.UserMessage(m.Text()))
+				add("user").set("content", m.Text())
 			}
 		}
 	}
@@ -122,14 +129,23 @@ func hasImages(m Message) bool {
 	return false
 }
 
-func chatParts(parts []Part) []openai.ChatCompletionContentPartUnionParam {
-	var out []openai.ChatCompletionContentPartUnionParam
+func chatParts(parts []Part) []*object {
+	var out []*object
 	for _, p := range parts {
-		if p.Image != nil {
-			out = append(out, openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: p.Image.DataURL()}))
-		} else if p.Text != "" {
-			out = append(out, openai.TextContentPart(p.Text))
+		part := &object{}
+		switch {
+		case p.Image != nil:
+			url := &object{}
+			url.set("url", p.Image.DataURL())
+			part.set("type", "image_url")
+			part.nest("image_url", url)
+		case p.Text != "":
+			part.set("type", "text")
+			part.set("text", p.Text)
+		default:
+			continue
 		}
+		out = append(out, part)
 	}
 	return out
 }
@@ -142,30 +158,28 @@ func (i *Image) DataURL() string {
 	return "data:" + i.MediaType + ";base64," + base64.StdEncoding.EncodeToString(i.Data)
 }
 
-func chatAssistant(r Route, m Message) openai.ChatCompletionMessageParamUnion {
+func chatAssistant(a *object, r Route, m Message) {
 	same := r.same(m.Origin)
-	a := openai.ChatCompletionAssistantMessageParam{}
 	if text := m.Text(); text != "" {
-		a.Content.OfString = openai.String(text)
+		a.set("content", text)
 	}
-	for _, c := range m.Calls {
-		call := &openai.ChatCompletionMessageFunctionToolCallParam{ID: c.ID}
-		call.Function.Name, call.Function.Arguments = c.wireName(), string(c.wireInput())
-		if same && len(c.Extra) > 0 {
-			extra := make(map[string]any, len(c.Extra))
-			for name, v := range c.Extra {
-				extra[name] = v
-			}
-			call.SetExtraFields(extra)
+	calls := make([]*object, len(m.Calls))
+	for i, c := range m.Calls {
+		call, fn := &object{}, &object{}
+		fn.set("name", c.wireName())
+		fn.set("arguments", string(c.wireInput()))
+		call.set("id", c.ID)
+		call.set("type", "function")
+		call.nest("function", fn)
+		if same {
+			call.extend(c.Extra, false)
 		}
-		a.ToolCalls = append(a.ToolCalls, openai.ChatCompletionMessageToolCallUnionParam{OfFunction: call})
+		calls[i] = call
 	}
-	if same && len(m.Origin.Fields) > 0 {
-		extra := make(map[string]any, len(m.Origin.Fields))
-		for name, v := range m.Origin.Fields {
-			extra[name] = v
-		}
-		a.SetExtraFields(extra)
+	if len(calls) > 0 {
+		a.list("tool_calls", calls)
 	}
-	return openai.ChatCompletionMessageParamUnion{OfAssistant: &a}
+	if same {
+		a.extend(m.Origin.Fields, false)
+	}
 }

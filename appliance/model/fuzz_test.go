@@ -8,20 +8,15 @@ import (
 	"net/http"
 	"testing"
 
-	anthropicsse "github.com/anthropics/anthropic-sdk-go/packages/ssestream"
-	openaisse "github.com/openai/openai-go/v3/packages/ssestream"
+	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
 )
 
 func response(body []byte) *http.Response {
 	return &http.Response{Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(bytes.NewReader(body))}
 }
 
-func chatEventsOf(body []byte) openaisse.Decoder {
-	return openaisse.NewDecoder(response(body)) //nolint:bodyclose // the decoder closes it
-}
-
-func messageEventsOf(body []byte) anthropicsse.Decoder {
-	return anthropicsse.NewDecoder(response(body)) //nolint:bodyclose // the decoder closes it
+func eventsOf(body []byte) ssestream.Decoder {
+	return ssestream.NewDecoder(response(body)) //nolint:bodyclose // the decoder closes it
 }
 
 func newStream(t testing.TB, mode APIMode) *stream {
@@ -48,9 +43,9 @@ func FuzzEvents(f *testing.F) {
 			s := newStream(t, mode)
 			var err error
 			if mode == ChatCompletions {
-				err = s.chatEvents(chatEventsOf(body))
+				err = s.chatEvents(eventsOf(body))
 			} else {
-				err = s.anthropicEvents(messageEventsOf(body))
+				err = s.anthropicEvents(eventsOf(body))
 			}
 			a := s.answer()
 			if err != nil {

@@ -187,5 +187,5 @@ func mustJSON(v any) json.RawMessage {
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
-// encodeError says why the library refused to make a request.
+// encodeError says why a request cannot be written.
 func encodeError(err error) error { return fmt.Errorf("%w: %w", errEncode, err) }

@@ -194,7 +194,6 @@ func owners() map[string][]string {
 		"github.com/gofrs/flock":                            {"appliance/home"},
 		"github.com/knadh/koanf":                            {"appliance/config"},
 		"mvdan.cc/sh/v3":                                    {"appliance/approval", "appliance/terminal"},
-		"github.com/openai/openai-go/v3":                    {"appliance/model"},
 		"github.com/anthropics/anthropic-sdk-go":            {"appliance/model"},
 		"github.com/google/go-cmp/cmp":                      {"internal/testkit"},
 		"github.com/rogpeppe/go-internal":                   {},
