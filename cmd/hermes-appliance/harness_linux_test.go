@@ -31,6 +31,7 @@ const deadline = 90 * time.Second
 type place struct {
 	dir, home string
 	env       []string
+	program   string // "" = the one of this test
 }
 
 func newPlace(t testing.TB, files map[string]string) *place {
@@ -157,7 +158,11 @@ func (p *place) launch(t testing.TB, args ...string) *running {
 			}
 		}
 	}()
-	r.cmd = exec.Command("hermes-appliance", args...)
+	program := p.program
+	if program == "" {
+		program = "hermes-appliance"
+	}
+	r.cmd = exec.Command(program, args...)
 	r.cmd.Env = append(p.env[:len(p.env):len(p.env)], "NOTIFY_SOCKET="+path)
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.log
 	if err := r.cmd.Start(); err != nil {
