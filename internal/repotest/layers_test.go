@@ -79,6 +79,7 @@ func layer(rel string) (int, bool) {
 // sideways are the imports allowed inside layer 2, each with its reason.
 func sideways() map[[2]string]string {
 	return map[[2]string]string{
+		{"appliance/checkpoint", "appliance/process"}:       "git is a child like any other: the exit fence, a deadline, a whole tree killed",
 		{"images/smoke", "images"}:                          "smoke proves what images built",
 		{"appliance/model", "appliance/secret"}:             "a route carries its key as a secret",
 		{"appliance/model", "appliance/redact"}:             "what a provider writes into an error may hold a credential",
