@@ -77,8 +77,9 @@ func Serve(ctx context.Context, o ServeOptions) error {
 			o.Log.Warn("state file not written", "error", err)
 		}
 	}()
-	if err := s.calm(ctx); err != nil {
-		return err
+	if !s.calm(ctx) {
+		s.state.Update(func(st *gateway.Status) { st.Phase = gateway.Stopped })
+		return nil
 	}
 	s.rt = NewRuntime(ctx, RuntimeOptions{
 		Environments: o.Environments, Log: o.Log, Now: o.Now, Version: o.Version, PID: claim.Record.PID,
@@ -114,21 +115,21 @@ type server struct {
 	once  sync.Once
 }
 
-// calm waits out a storm of restarts.
-func (s *server) calm(ctx context.Context) error {
+// calm waits out a storm of restarts; false = the gateway was told to stop meanwhile.
+func (s *server) calm(ctx context.Context) bool {
 	wait, err := gateway.Storm{}.Start(s.home, s.o.Now())
 	if err != nil {
 		s.o.Log.Warn("starts are not counted", "error", err)
 	}
 	if wait == 0 {
-		return nil
+		return true
 	}
 	s.o.Log.Warn("too many starts in a short time: waiting", "seconds", wait.Seconds())
 	select {
 	case <-time.After(wait):
-		return nil
+		return true
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return false
 	}
 }
 

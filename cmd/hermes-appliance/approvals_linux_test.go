@@ -34,8 +34,8 @@ func (r *running) stream(path, body string) *events {
 		r.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+r.key)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil || resp.StatusCode != 200 {
+	resp, err := http.DefaultClient.Do(req) //nolint:bodyclose // closed by the one who reads it
+	if err != nil || resp.StatusCode != http.StatusOK {
 		r.t.Fatalf("%s: %v %v", path, err, resp)
 	}
 	e := &events{t: r.t, name: path, c: make(chan map[string]any, 1000)}
@@ -230,7 +230,7 @@ func TestTwoPendingApprovals(t *testing.T) {
 	if status := g.answer(fmt.Sprint(ask["run_id"]), ask["request_id"].(string), "once"); status != 200 {
 		t.Errorf("from the stream of a session: %d, asked %v", status, ask)
 	}
-	for range s.c { //nolint:revive // until it ends
+	for range s.c {
 	}
 	if there(dirB) {
 		t.Error("approved and not run")

@@ -159,10 +159,10 @@ func drip(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		}
-		fmt.Fprintf(w, "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"@%d@ \"}}]}\n\n", time.Now().UnixNano()) //nolint:errcheck // the client may be gone
+		fmt.Fprintf(w, "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"@%d@ \"}}]}\n\n", time.Now().UnixNano())
 		w.(http.Flusher).Flush()
 	}
-	fmt.Fprint(w, "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n") //nolint:errcheck // the same
+	fmt.Fprint(w, "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 }
 
 // follow is all clients at once: how late each piece was, and an error if there was one.
@@ -208,7 +208,7 @@ func one(ctx context.Context, client *http.Client, url, key string) (late []time
 			late = append(late, now.Sub(time.Unix(0, sent)))
 		}
 	}
-	if resp.StatusCode != 200 {
+	if resp.StatusCode != http.StatusOK {
 		return late, fmt.Errorf("status %d", resp.StatusCode)
 	}
 	return late, lines.Err()

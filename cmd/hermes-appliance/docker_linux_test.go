@@ -53,7 +53,7 @@ func TestDockerBackend(t *testing.T) {
 		t.Errorf("the tree of a command whose time was over is left: %v", left)
 	}
 	path := "/tmp/started"
-	go g.try(g.key, "/v1/chat/completions", `{"messages":[{"role":"user","content":"run: touch `+path+`; `+sleep+`"}]}`) //nolint:errcheck // it is cut off
+	go g.try(g.key, "/v1/chat/completions", `{"messages":[{"role":"user","content":"run: touch `+path+`; `+sleep+`"}]}`)
 	if got := g.ask("", g.key, "run: for i in $(seq 600); do test -e "+path+" && echo seen-it && break; sleep 0.1; done"); !strings.Contains(got, "seen-it") {
 		t.Fatalf("the command never ran: %s", got)
 	}
@@ -87,7 +87,7 @@ func removeSandboxes(t *testing.T, p *place, addr string) {
 		}
 		return string(out)
 	}
-	for _, id := range strings.Fields(docker("ps", "-aq")) {
+	for id := range strings.FieldsSeq(docker("ps", "-aq")) {
 		if strings.Contains(docker("inspect", id), p.dir) {
 			docker("rm", "-f", "-v", id)
 		}

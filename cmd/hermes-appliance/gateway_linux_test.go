@@ -6,10 +6,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -45,7 +47,7 @@ func TestUpOnNothing(t *testing.T) {
 		}
 	}
 	path, heard := fifo(t, p.dir)
-	go g.try(g.key, "/v1/chat/completions", `{"messages":[{"role":"user","content":"run: echo > `+path+`; sleep 300.125"}]}`) //nolint:errcheck // it is cut off
+	go g.try(g.key, "/v1/chat/completions", `{"messages":[{"role":"user","content":"run: echo > `+path+`; sleep 300.125"}]}`)
 	heard()
 	if len(processes(t, "sleep 300.125")) == 0 {
 		t.Fatal("no command runs: the test would see none that is left either")
@@ -299,5 +301,29 @@ func TestBrokenDatabase(t *testing.T) {
 	}
 	if got := testkit.ReadTree(t, p.home)["state.db"]; got != garbage {
 		t.Errorf("the file was changed: %d bytes of %d", len(got), len(garbage))
+	}
+}
+
+// TestStopInAStorm: a gateway that waits out a storm of restarts stops at once, and says so.
+func TestStopInAStorm(t *testing.T) {
+	t.Parallel()
+	starts := strings.Repeat(strconv.FormatInt(time.Now().Unix(), 10)+".000\n", 20)
+	p := newPlace(t, map[string]string{"config.yaml": "_config_version: 50\n", ".env": apiOn, "gateway-starts.log": starts})
+	g := p.launch(t, "gateway", "run", "--home", p.home)
+	for !strings.Contains(g.log.String(), "too many starts") {
+		select {
+		case <-g.ended:
+			t.Fatalf("it ended: %s", &g.log)
+		case <-g.ready:
+			t.Fatal("it did not wait")
+		default:
+			runtime.Gosched()
+		}
+	}
+	if code := g.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	if s := p.state(t); s["gateway_state"] != "stopped" {
+		t.Errorf("state %v", s)
 	}
 }

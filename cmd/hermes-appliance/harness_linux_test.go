@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -163,17 +164,17 @@ func (p *place) launch(t testing.TB, args ...string) *running {
 		program = "hermes-appliance"
 	}
 	r.cmd = exec.Command(program, args...)
-	r.cmd.Env = append(p.env[:len(p.env):len(p.env)], "NOTIFY_SOCKET="+path)
+	r.cmd.Env = append(slices.Clip(p.env), "NOTIFY_SOCKET="+path)
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.log
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
-		r.cmd.Wait() //nolint:errcheck // the state of the process says it
+		r.cmd.Wait()
 		close(r.ended)
 	}()
 	t.Cleanup(func() {
-		r.cmd.Process.Kill() //nolint:errcheck // it may be gone
+		r.cmd.Process.Kill()
 		<-r.ended
 		l.Close()
 		os.RemoveAll(dir)

@@ -139,7 +139,7 @@ func TestUpstreamHomeSurvivesAKill(t *testing.T) {
 	}
 	path, heard := fifo(t, p.dir)
 	const sleep = "sleep 300.0625"
-	go g.try(g.key, "/api/sessions/"+upstreamSession+"/chat", `{"message":"run: echo > `+path+`; `+sleep+`"}`) //nolint:errcheck // it is cut off
+	go g.try(g.key, "/api/sessions/"+upstreamSession+"/chat", `{"message":"run: echo > `+path+`; `+sleep+`"}`)
 	heard()
 	g.end(syscall.SIGKILL)
 	// Nobody is left to end the command: it lives on until the cgroup of the service ends, see
