@@ -35,6 +35,7 @@ type Runtime struct {
 	servers   *mcp.Host
 	grants    approval.Sessions
 	pid       int
+	chores    sync.WaitGroup // what runs beside the turns
 
 	base context.Context //nolint:containedctx // what turns run under: they outlive the request that started them
 	stop context.CancelCauseFunc
@@ -148,6 +149,7 @@ func (r *Runtime) Close(ctx context.Context) error {
 	r.stop(gateway.ErrDraining)
 	err = errors.Join(err, r.processes.Kill(ctx))
 	r.processes.Fence()
+	r.chores.Wait() // their context is over, and their children are gone
 	r.engineMu.Lock()
 	if r.engine != nil {
 		err = errors.Join(err, r.engine.Close(ctx))

@@ -151,6 +151,7 @@ func (s *server) run(ctx context.Context) error {
 	if s.o.Ready != nil {
 		s.o.Ready(s.state.Status())
 	}
+	s.rt.tidyCheckpoints()
 	s.o.Log.Info("gateway is up", "home", s.home.Dir, "profiles", profiles)
 	why := s.wait(ctx)
 	s.o.Log.Info("gateway is stopping", "reason", why)

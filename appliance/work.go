@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/agent"
 	"github.com/hermes-appliance/hermes-appliance/appliance/approval"
@@ -23,7 +24,8 @@ type work struct {
 	t       *Tenant
 	b       bound
 	turn    *gateway.Turn
-	session string // that the turn began in: its directory, todo list and grants stay with it
+	session string    // that the turn began in: its directory, todo list and grants stay with it
+	kept    sync.Once // the checkpoint before the first change
 }
 
 // options are what the agent of this turn works with.
@@ -183,6 +185,7 @@ func (b *toolbox) Traits(c model.Call) agent.Traits {
 
 // Call implements [agent.Tools].
 func (b *toolbox) Call(ctx context.Context, c model.Call, args json.RawMessage) agent.Output {
+	b.w.keep(ctx, c.Name)
 	r := b.set.Call(ctx, tool.Call{ID: c.ID, Name: c.Name, Args: args})
 	return agent.Output{Text: r.Content, Failed: r.Failed}
 }

@@ -79,7 +79,7 @@ func settings() []string {
 		"core.hooksPath=" + os.DevNull, "core.excludesFile=" + os.DevNull, "core.attributesFile=" + os.DevNull,
 		"core.fsmonitor=false", "core.autocrlf=false", "core.safecrlf=false", "core.quotePath=false", "core.splitIndex=false",
 		"core.sparseCheckout=false", "core.untrackedCache=false", "core.precomposeUnicode=false", "core.logAllRefUpdates=false",
-		"gc.auto=0", "maintenance.auto=false", "commit.gpgSign=false", "advice.detachedHead=false", "core.pager=cat",
+		"gc.auto=0", "gc.writeCommitGraph=false", "maintenance.auto=false", "commit.gpgSign=false", "advice.detachedHead=false", "core.pager=cat",
 	} {
 		out = append(out, "-c", kv)
 	}

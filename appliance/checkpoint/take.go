@@ -129,13 +129,14 @@ func (s *Store) copyIndex(from, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.files.Remove(to); err != nil { // never a new content with an old time, nor the other way round
+	staged, err := s.files.Stage(to, data, atomicfile.Options{})
+	if err != nil {
 		return err
 	}
-	if err := s.files.Write(to, data, atomicfile.Options{}); err != nil {
-		return err
+	if err = os.Chtimes(staged.Temp, time.Time{}, info.ModTime()); err == nil {
+		err = staged.Commit()
 	}
-	return os.Chtimes(to, time.Time{}, info.ModTime())
+	return errors.Join(err, staged.Discard())
 }
 
 // stage brings an index up to date with the directory and writes its tree.
