@@ -17,6 +17,7 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 	"github.com/hermes-appliance/hermes-appliance/appliance/mcp"
+	"github.com/hermes-appliance/hermes-appliance/appliance/metrics"
 	"github.com/hermes-appliance/hermes-appliance/appliance/profile"
 	"github.com/hermes-appliance/hermes-appliance/appliance/redact"
 	"github.com/hermes-appliance/hermes-appliance/appliance/secret"
@@ -39,6 +40,9 @@ type Tenant struct {
 
 	term terminals
 	mcp  servers
+
+	counting sync.Mutex
+	counts   *metrics.Store // nil = nobody was counted yet
 }
 
 func newTenant(r *Runtime, h home.Home, key profile.Key) *Tenant {
@@ -276,7 +280,7 @@ func (t *Tenant) reload(ctx context.Context, b bound) { t.mcp.apply(ctx, b) }
 
 // close ends what the profile has open.
 func (t *Tenant) close(ctx context.Context) error {
-	err := t.term.close(ctx)
+	err := errors.Join(t.term.close(ctx), t.uncount(ctx))
 	t.opening.Lock()
 	defer t.opening.Unlock()
 	if t.store != nil {

@@ -29,7 +29,7 @@ func (w *work) tools(ctx context.Context) (*tool.Set, error) {
 		web.AllowPrivate = on
 	}
 	all := []tool.Tool{w.terminalTool(), w.processTool()}
-	all = append(all, tool.Files(w.files)...)
+	all = append(all, w.meter.edits(tool.Files(w.files))...)
 	all = append(all, memory.Tool())
 	all = append(all, w.skills().Tools()...)
 	all = append(all, w.t.todo(w.session).Tool(), w.searchTool(), web.Tool())
@@ -123,7 +123,9 @@ func (w *work) terminalTool() tool.Tool {
 			if err != nil {
 				return nil, err
 			}
-			return cmds.Terminal(w.of(ctx), terminal.Call{Session: w.session, Approval: said}, a), nil
+			out := cmds.Terminal(w.of(ctx), terminal.Call{Session: w.session, Approval: said}, a)
+			w.meter.command(policy.Backend(), a, out)
+			return out, nil
 		},
 	}
 }

@@ -26,11 +26,13 @@ type work struct {
 	turn    *gateway.Turn
 	session string    // that the turn began in: its directory, todo list and grants stay with it
 	kept    sync.Once // the checkpoint before the first change
+	meter   *meter    // nil = the profile did not opt in
 }
 
 // options are what the agent of this turn works with.
 func (w *work) options(ctx context.Context, routes []model.Route) (agent.Options, error) {
 	w.t.reload(ctx, w.b)
+	w.meter = w.t.meter(w.b, routes)
 	set, err := w.tools(ctx)
 	if err != nil {
 		return agent.Options{}, err
@@ -38,7 +40,7 @@ func (w *work) options(ctx context.Context, routes []model.Route) (agent.Options
 	o := agent.Options{
 		Model: models{w.t.rt.models}, Routes: routes, Tools: &toolbox{set, w}, Redact: w.b.redact.String,
 		Log: w.t.rt.log.With("profile", w.t.home.Profile), Effort: w.turn.Ask.Effort,
-		Prompt: func(ctx context.Context) (string, error) { return w.prompt(ctx) },
+		Prompt: func(ctx context.Context) (string, error) { return w.prompt(ctx) }, Meter: w.meter,
 	}
 	if o.Effort == "" {
 		if o.Effort, err = w.b.view.String("agent", "reasoning_effort"); err != nil {

@@ -119,8 +119,8 @@ func TestRecoveryCounter(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"tool_recovery.count next_outcome=error next_tool=bad tool=bad",
-		"tool_recovery.count next_outcome=success next_tool=bad tool=bad",
+		"tool_recovery.count next_outcome=error next_tool=same tool=bad",
+		"tool_recovery.count next_outcome=success next_tool=same tool=bad",
 	} {
 		if !slices.Contains(d.meter.rows, want) {
 			t.Errorf("%s is missing in %v", want, d.meter.rows)

@@ -52,14 +52,17 @@ func (r *recovery) resolve(t *turn) {
 				pick = n
 			}
 		}
-		outcome := "success"
+		next, outcome := "different", "success"
+		if pick.tool == tool {
+			next = "same"
+		}
 		switch {
 		case pick.tool == "":
-			outcome, pick.tool = "gave_up", "none"
+			next, outcome = "none", "gave_up"
 		case pick.failed:
 			outcome = "error"
 		}
-		t.count(recoveryCounter, "tool", tool, "next_tool", pick.tool, "next_outcome", outcome)
+		t.count(recoveryCounter, "tool", tool, "next_tool", next, "next_outcome", outcome)
 	}
 	r.waiting = nil
 }

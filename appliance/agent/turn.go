@@ -172,7 +172,6 @@ func (t *turn) loop(ctx context.Context) (string, StopReason, error) {
 		if err != nil {
 			return answer.String() + a.Message.Text(), Errored, err
 		}
-		t.recovery.round(t, a.Message.Calls)
 		m := a.Message
 		if len(m.Calls) == 0 && m.Text() == "" {
 			if empty++; empty > 2 {
@@ -182,6 +181,7 @@ func (t *turn) loop(ctx context.Context) (string, StopReason, error) {
 			continue
 		}
 		empty = 0
+		t.recovery.round(t, m.Calls)
 		if err := t.record(ctx, m); err != nil {
 			return m.Text(), Errored, err
 		}

@@ -28,6 +28,7 @@ type plan struct {
 	foreign bool
 	files   map[string]*file
 	order   []*file
+	how     strategy // the loosest that a hunk needed
 }
 
 // patchAll checks every operation, then writes, and undoes what it wrote if a write fails.
@@ -58,6 +59,7 @@ func (f *FS) patchAll(ctx context.Context, ops []operation, asked []string, fore
 		return r, err
 	}
 	p.report(&r)
+	r.Matched = string(p.how)
 	return r, nil
 }
 
@@ -123,9 +125,11 @@ func (p *plan) add(ctx context.Context, op operation) error {
 		if isBinary([]byte(x.text[:min(len(x.text), sampleSize)])) {
 			return errors.New("is a binary file")
 		}
-		if x.text, err = op.update(x.text); err != nil {
+		var how strategy
+		if x.text, how, err = op.update(x.text); err != nil {
 			return err
 		}
+		p.how = looser(p.how, how)
 	}
 	switch {
 	case op.verb == deleteFile:

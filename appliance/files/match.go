@@ -104,6 +104,15 @@ func ladder() []rung {
 	}
 }
 
+// looser returns the strategy that is further down the ladder.
+func looser(a, b strategy) strategy {
+	rank := func(s strategy) int { return slices.IndexFunc(ladder(), func(r rung) bool { return r.how == s }) }
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}
+
 // all returns the places of s that do not overlap.
 func all(text, s string) []span {
 	var out []span

@@ -34,6 +34,9 @@ type PatchResult struct {
 	Warning  string   `json:"_warning,omitempty"`
 	Host     string   `json:"host,omitempty"`
 	Error    string   `json:"error,omitempty"`
+
+	Matched string `json:"-"` // how the text was found, the loosest way of several; "" = none was looked for
+	Err     error  `json:"-"` // what Error says
 }
 
 // Replace puts new text in place of old. What fits old but for blanks, typography or escapes is
@@ -44,7 +47,7 @@ func (f *FS) Replace(ctx context.Context, q ReplaceRequest) PatchResult {
 
 func (f *FS) patched(r PatchResult, err error) PatchResult {
 	if err != nil {
-		r = PatchResult{Resolved: r.Resolved, Warning: r.Warning, Error: err.Error()}
+		r = PatchResult{Resolved: r.Resolved, Warning: r.Warning, Error: err.Error(), Err: err}
 	}
 	r.Success = err == nil
 	if !f.host.Local() {
@@ -88,7 +91,7 @@ func (f *FS) replace(ctx context.Context, q ReplaceRequest) (r PatchResult, err 
 	}
 	f.show(done.Path, done.Stamp)
 	r.Diff, r.Modified = diff(at.Path, at.Path, text, now), []string{at.Path}
-	if how != exact {
+	if r.Matched = string(how); how != exact {
 		r.Strategy = string(how)
 	}
 	return r, nil

@@ -211,35 +211,37 @@ func (op operation) check() error {
 	return nil
 }
 
-// update applies the hunks of an operation to a text.
-func (op operation) update(text string) (string, error) {
-	cursor := 0
+// update applies the hunks of an operation to a text. The strategy is the loosest that one of
+// them needed, "" if none looked for text.
+func (op operation) update(text string) (string, strategy, error) {
+	cursor, loosest := 0, strategy("")
 	for i, h := range op.hunks {
-		next, at, err := h.apply(text, cursor)
+		next, at, how, err := h.apply(text, cursor)
 		if err != nil {
 			where := fmt.Sprintf("hunk %d", i+1)
 			if h.hint != "" {
 				where += fmt.Sprintf(" (%s)", clip(h.hint, 60))
 			}
-			return "", fmt.Errorf("%s: %w", where, err)
+			return "", "", fmt.Errorf("%s: %w", where, err)
 		}
-		text, cursor = next, at
+		text, cursor, loosest = next, at, looser(loosest, how)
 	}
-	return text, nil
+	return text, loosest, nil
 }
 
-// apply returns the changed text and where the change ends.
-func (h hunk) apply(text string, cursor int) (string, int, error) {
+// apply returns the changed text, where the change ends, and how its place was found.
+func (h hunk) apply(text string, cursor int) (string, int, strategy, error) {
 	old, with := h.texts()
 	if len(old) == 0 {
-		return h.insert(text, with, cursor)
+		text, cursor, err := h.insert(text, with, cursor)
+		return text, cursor, "", err
 	}
 	was, now := strings.Join(old, "\n"), strings.Join(with, "\n")
 	if was == now { // context only: an anchor
 		if i := strings.Index(text[cursor:], was); i >= 0 {
 			cursor += i + len(was)
 		}
-		return text, cursor, nil
+		return text, cursor, "", nil
 	}
 	if len(with) == 0 && strings.Contains(text, was+"\n") {
 		was += "\n" // the lines go with their ends
@@ -247,12 +249,12 @@ func (h hunk) apply(text string, cursor int) (string, int, error) {
 	edits, err := find(text, was, now, false, func(places []span) []span { return h.narrow(text, cursor, places) })
 	var none *NoMatchError
 	if errors.As(err, &none) && applied(text, was, now) {
-		return text, cursor, nil
+		return text, cursor, "", nil
 	}
 	if err != nil {
-		return "", 0, err
+		return "", 0, "", err
 	}
-	return apply(text, edits), edits[0].at.from + len(edits[0].text), nil
+	return apply(text, edits), edits[0].at.from + len(edits[0].text), edits[0].how, nil
 }
 
 // narrow leaves out places that are not whole lines, and picks from several those that the

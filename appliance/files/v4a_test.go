@@ -80,7 +80,7 @@ func TestHunks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := ops[0].update(row.text)
+			got, _, err := ops[0].update(row.text)
 			if row.want == "" {
 				if err == nil {
 					t.Errorf("got %q, want an error", got)
@@ -301,7 +301,7 @@ func FuzzParsePatch(f *testing.F) {
 					}
 				}
 			}
-			_, _ = op.update(text)
+			_, _, _ = op.update(text)
 		}
 	})
 }

@@ -10,6 +10,9 @@ type toolset struct {
 	includes []string
 }
 
+// Names are the tools that the product may have, by upstream's names.
+func Names() []string { return core() }
+
 // core are the tools of a platform whose users are trusted.
 func core() []string {
 	return []string{

@@ -194,7 +194,7 @@ func TestReportB28EveryRouteHasItsProfile(t *testing.T) {
 	w.do("POST", "/p/coder/v1/runs", map[string]any{"input": "x"}, "Authorization", "Bearer key-of-coder")
 	w.do("POST", "/p/coder/api/sessions", map[string]any{"id": "s"}, "Authorization", "Bearer key-of-coder")
 	w.do("POST", "/p/coder/api/sessions/s/chat", map[string]any{"input": "x"}, "Authorization", "Bearer key-of-coder")
-	if got := len(w.host.profiles["coder"].got); got != 4 || len(w.launch().got) != 0 {
+	if got := len(w.host.get("coder").got); got != 4 || len(w.launch().got) != 0 {
 		t.Errorf("%d turns of coder, %d of the launch profile", got, len(w.launch().got))
 	}
 }

@@ -53,13 +53,30 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-type host struct{ profiles map[string]*prof }
+// host has its lock because requests of another process come in between, of which the race
+// detector cannot know that they follow.
+type host struct {
+	mu       sync.Mutex
+	profiles map[string]*prof
+}
 
 func (h *host) Profile(_ context.Context, name string) (Profile, error) {
-	if p := h.profiles[name]; p != nil {
+	if p := h.get(name); p != nil {
 		return p, nil
 	}
 	return nil, ErrNoProfile
+}
+
+func (h *host) get(name string) *prof {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.profiles[name]
+}
+
+func (h *host) put(name string, p *prof) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.profiles[name] = p
 }
 
 // prof is a profile whose turns run as run says.
@@ -158,7 +175,7 @@ func newWorld(t testing.TB, run gateway.Runner) *world {
 	})
 	w.http = httptest.NewServer(w.srv.Handler())
 	p := w.add("default", testKey, run)
-	w.host.profiles[""] = p
+	w.host.put("", p)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -180,10 +197,10 @@ func newWorld(t testing.TB, run gateway.Runner) *world {
 func (w *world) add(name, key string, run gateway.Runner) *prof {
 	w.t.Helper()
 	p := &prof{w: w, name: name, run: run, set: Settings{Key: secret.Wrap(key)}}
-	w.host.profiles[name] = p
 	if run == nil {
 		p.open()
 	}
+	w.host.put(name, p)
 	return p
 }
 
@@ -199,7 +216,7 @@ func (p *prof) open() {
 	}
 }
 
-func (w *world) launch() *prof { return w.host.profiles[""] }
+func (w *world) launch() *prof { return w.host.get("") }
 
 // reply is an answer that was read whole.
 type reply struct {
