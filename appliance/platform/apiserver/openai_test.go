@@ -55,6 +55,7 @@ func TestOpenAIClient(t *testing.T) {
 		}
 		return rehearse(ctx, t, emit)
 	}
+	w.host.put("", p) // what was set above happens before every request, for the race detector too
 	cmd := exec.CommandContext(t.Context(), node, filepath.Join("testdata", "openai.mjs"), lib, w.http.URL+"/v1", testKey)
 	cmd.Env = []string{"PATH=" + filepath.Dir(node)}
 	out, err := cmd.CombinedOutput()
