@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/agent"
 	"github.com/hermes-appliance/hermes-appliance/appliance/approval"
@@ -25,12 +26,17 @@ type work struct {
 	turn    *gateway.Turn
 	session string // that the turn began in: its directory, todo list and grants stay with it
 	meter   *meter // nil = the profile did not opt in
+	routes  []model.Route
+
+	parent   *work        // whose subagent this is; nil = a turn of its own
+	only     []string     // toolsets that a subagent is narrowed to; nil = its parent's
+	children atomic.Int64 // subagents asked for so far
 }
 
 // options are what the agent of this turn works with.
 func (w *work) options(ctx context.Context, routes []model.Route) (agent.Options, error) {
 	w.t.reload(ctx, w.b)
-	w.meter = w.t.meter(w.b, routes)
+	w.meter, w.routes = w.t.meter(w.b, routes), routes
 	set, err := w.tools(ctx)
 	if err != nil {
 		return agent.Options{}, err
