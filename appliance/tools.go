@@ -32,7 +32,7 @@ func (w *work) tools(ctx context.Context) (*tool.Set, error) {
 	all = append(all, w.meter.edits(tool.Files(w.files))...)
 	all = append(all, memory.Tool())
 	all = append(all, w.skills().Tools()...)
-	all = append(all, w.t.todo(w.session).Tool(), w.searchTool(), web.Tool())
+	all = append(all, w.t.todo(w.session).Tool(), w.searchTool(), web.Tool(), w.delegateTool())
 	if err := r.Add(all...); err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (w *work) tools(ctx context.Context) (*tool.Set, error) {
 			w.t.rt.log.Warn("a tool of an MCP server is left out", "tool", m.Name, "error", err)
 		}
 	}
-	offer := tool.Offer{Platform: strings.ReplaceAll(w.turn.Ask.Source, "-", "_"), Toolsets: w.turn.Ask.Toolsets}
+	offer := tool.Offer{Platform: strings.ReplaceAll(w.source(), "-", "_"), Toolsets: w.askedToolsets()}
 	var err error
 	if offer.Toolsets == nil && w.b.view.Has("platform_toolsets", offer.Platform) {
 		if offer.Toolsets, err = w.b.view.Strings("platform_toolsets", offer.Platform); err != nil {
@@ -53,7 +53,18 @@ func (w *work) tools(ctx context.Context) (*tool.Set, error) {
 			return nil, err
 		}
 	}
+	if w.parent != nil {
+		offer = w.forChild(r, offer)
+	}
 	return r.Select(offer), nil
+}
+
+// askedToolsets are those that the request names, for a subagent its parent's.
+func (w *work) askedToolsets() []string {
+	if w.parent != nil {
+		return w.parent.askedToolsets()
+	}
+	return w.turn.Ask.Toolsets
 }
 
 func (w *work) skills() *tool.Skills {
@@ -100,7 +111,7 @@ func (w *work) commands(ctx context.Context) (*terminal.Tools, terminal.Backend,
 
 // of is the context of the session's commands.
 func (w *work) of(ctx context.Context) context.Context {
-	return context.WithValue(ctx, sessionKey{}, sessionVars{w.session, w.turn.Ask.Source})
+	return context.WithValue(ctx, sessionKey{}, sessionVars{w.session, w.source()})
 }
 
 func (w *work) terminalTool() tool.Tool {

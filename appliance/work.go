@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/agent"
 	"github.com/hermes-appliance/hermes-appliance/appliance/approval"
@@ -27,12 +28,17 @@ type work struct {
 	session string    // that the turn began in: its directory, todo list and grants stay with it
 	kept    sync.Once // the checkpoint before the first change
 	meter   *meter    // nil = the profile did not opt in
+	routes  []model.Route
+
+	parent   *work        // whose subagent this is; nil = a turn of its own
+	only     []string     // toolsets that a subagent is narrowed to; nil = its parent's
+	children atomic.Int64 // subagents asked for so far
 }
 
 // options are what the agent of this turn works with.
 func (w *work) options(ctx context.Context, routes []model.Route) (agent.Options, error) {
 	w.t.reload(ctx, w.b)
-	w.meter = w.t.meter(w.b, routes)
+	w.meter, w.routes = w.t.meter(w.b, routes), routes
 	set, err := w.tools(ctx)
 	if err != nil {
 		return agent.Options{}, err

@@ -366,10 +366,17 @@ func TestOutcome(t *testing.T) {
 		timed, stopped bool
 		want           string
 	}{
-		{0, false, false, "ok"}, {1, false, false, "nonzero"},
-		{124, false, false, "nonzero"}, {124, true, false, "timeout"}, // the command's own 124 is no deadline of ours
-		{137, false, false, "killed"}, {143, false, false, "killed"}, {-9, false, false, "killed"}, {130, false, false, "nonzero"},
-		{137, true, false, "timeout"}, {0, false, true, "killed"}, {0, true, true, "timeout"},
+		{0, false, false, "ok"},
+		{1, false, false, "nonzero"},
+		{124, false, false, "nonzero"},
+		{124, true, false, "timeout"}, // the command's own 124 is no deadline of ours
+		{137, false, false, "killed"},
+		{143, false, false, "killed"},
+		{-9, false, false, "killed"},
+		{130, false, false, "nonzero"},
+		{137, true, false, "timeout"},
+		{0, false, true, "killed"},
+		{0, true, true, "timeout"},
 	} {
 		if got := Outcome(tt.code, tt.timed, tt.stopped); got != tt.want {
 			t.Errorf("%+v: got %s", tt, got)
@@ -405,7 +412,7 @@ func TestKindsAreUpstreams(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for kind, programs := range kinds() {
-		for _, p := range strings.Fields(programs) {
+		for p := range strings.FieldsSeq(programs) {
 			if seen[p] != "" {
 				t.Errorf("%s is %s and %s", p, seen[p], kind)
 			}

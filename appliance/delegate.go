@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT
+
+package appliance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/hermes-appliance/hermes-appliance/appliance/agent"
+	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
+	"github.com/hermes-appliance/hermes-appliance/appliance/metrics"
+	"github.com/hermes-appliance/hermes-appliance/appliance/model"
+	"github.com/hermes-appliance/hermes-appliance/appliance/session"
+	"github.com/hermes-appliance/hermes-appliance/appliance/tool"
+)
+
+// Bounds of delegation: a model that splits its work without end must not.
+const (
+	childrenAtOnce = 3  // the others wait
+	childrenACall  = 10 // tasks of one call
+	childrenATurn  = 30 // tasks of all calls of a turn
+	childSteps     = 50 // calls of the model in one task; a profile's max_turns below that counts
+)
+
+// childSource is the source of a subagent's session, as upstream names it.
+const childSource = "subagent"
+
+const childOverlay = "You are a subagent: you work on one task that another agent gave you, and you see nothing of its conversation. " +
+	"Nobody can answer a question or approve a command: do what you can, and say what was in the way. " +
+	"Your last message is all that comes back: say what you did, what you found, which files you changed, and what is left."
+
+// delegated is one task for a subagent.
+type delegated struct {
+	Goal     string   `json:"goal"`
+	Context  string   `json:"context"`
+	Toolsets []string `json:"toolsets"`
+}
+
+// childReport is what came of a task.
+type childReport struct {
+	Task    int    `json:"task"` // its place in the call, from 1
+	Status  string `json:"status"`
+	Summary string `json:"summary,omitempty"`
+	Error   string `json:"error,omitempty"`
+	Session string `json:"session_id,omitempty"`
+	Steps   int    `json:"steps"`
+}
+
+// delegateTool hands tasks to subagents: turns of the same profile with a session and a shell
+// of their own, that belong to this turn and end with it.
+func (w *work) delegateTool() tool.Tool {
+	fields := map[string]any{
+		"goal":     map[string]any{"type": "string", "description": "What to do, and what the answer must hold"},
+		"context":  map[string]any{"type": "string", "description": "All that the subagent must know: it sees nothing of this conversation"},
+		"toolsets": map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "Only these of your toolsets, e.g. file, terminal, web"},
+	}
+	properties := map[string]any{"tasks": map[string]any{
+		"type": "array", "description": fmt.Sprintf("Instead of goal: up to %d independent tasks, of which %d run at a time", childrenACall, childrenAtOnce),
+		"items": map[string]any{"type": "object", "properties": fields, "required": []any{"goal"}},
+	}}
+	for k, v := range fields {
+		properties[k] = v
+	}
+	return tool.Tool{
+		Name: "delegate_task", Toolset: "delegation",
+		Description: "Hand a task, or several independent ones, to subagents that work on their own and bring back a summary. " +
+			"They cannot ask anybody, change memories, or delegate further. What they say they did is their word: check what matters.",
+		Schema: tool.Schema{"type": "object", "properties": properties},
+		Run: func(ctx context.Context, args tool.Args) (any, error) {
+			var a struct {
+				delegated
+
+				Tasks []delegated `json:"tasks"`
+			}
+			if err := decode(args, &a); err != nil {
+				return nil, err
+			}
+			tasks := a.Tasks
+			if len(tasks) == 0 {
+				tasks = []delegated{a.delegated}
+			}
+			if err := w.admit(tasks); err != nil {
+				return nil, err
+			}
+			return map[string]any{"results": w.delegate(ctx, tasks)}, nil
+		},
+	}
+}
+
+// admit checks tasks against the bounds.
+func (w *work) admit(tasks []delegated) error {
+	if len(tasks) > childrenACall {
+		return fmt.Errorf("tasks: at most %d in one call, got %d", childrenACall, len(tasks))
+	}
+	for i, t := range tasks {
+		if strings.TrimSpace(t.Goal) == "" {
+			return fmt.Errorf("task %d has no goal: say what the subagent shall do", i+1)
+		}
+	}
+	before := w.children.Load()
+	if after := w.children.Add(int64(len(tasks))); after > childrenATurn {
+		if before <= childrenATurn {
+			w.meter.Count(metrics.LoopGuard, map[string]string{
+				"provider": w.routes[0].Provider, "model": w.routes[0].Model, "signal": "loop_detected", "detector": "subagent_cap",
+			})
+		}
+		return fmt.Errorf("this turn has used its %d subagents: do the rest yourself", childrenATurn)
+	}
+	return nil
+}
+
+// delegate runs tasks and returns a report of each, in their order.
+func (w *work) delegate(ctx context.Context, tasks []delegated) []childReport {
+	reports := make([]childReport, len(tasks))
+	slots := make(chan struct{}, childrenAtOnce)
+	var all sync.WaitGroup
+	for i, t := range tasks {
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			reports[i] = w.child(ctx, t)
+			reports[i].Task = i + 1
+		})
+	}
+	all.Wait()
+	return reports
+}
+
+// child runs one task to its report. A panic is a failed task: it must not end the gateway.
+func (w *work) child(ctx context.Context, t delegated) (r childReport) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.t.rt.log.ErrorContext(ctx, "panic in a subagent", "profile", w.t.home.Profile, "panic", fmt.Sprint(p))
+			r.Status, r.Error = "failed", "internal error"
+		}
+	}()
+	if ctx.Err() != nil {
+		return childReport{Status: string(agent.Interrupted)}
+	}
+	rec, err := w.childSession(ctx, t)
+	if err != nil {
+		return childReport{Status: "failed", Error: err.Error()}
+	}
+	r.Session = rec.ID()
+	defer w.endChild(context.WithoutCancel(ctx), rec)
+	ask := gateway.Ask{Source: childSource, Overlay: childOverlay, Effort: w.turn.Ask.Effort}
+	c := &work{
+		t: w.t, b: w.b, session: rec.ID(), parent: w, only: t.Toolsets,
+		turn: &gateway.Turn{Profile: w.turn.Profile, Ask: ask, Control: &agent.Control{}}, // nobody follows it, and nobody is there to ask
+	}
+	res, err := c.work(ctx, rec, t)
+	r.Status, r.Summary, r.Steps = string(res.Stop), res.Text, res.Steps
+	if err != nil {
+		r.Status, r.Error = "failed", err.Error()
+	}
+	return r
+}
+
+// work is the child's turn.
+func (w *work) work(ctx context.Context, rec *record, t delegated) (agent.Result, error) {
+	o, err := w.options(ctx, w.parent.routes)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	if o.MaxSteps == 0 || o.MaxSteps > childSteps {
+		o.MaxSteps = childSteps
+	}
+	o.ToolGrace = agent.DefaultToolGrace / 2 // the turn that waits for this one has not more
+	a, err := agent.New(o)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	text := "Your task: " + t.Goal
+	if t.Context != "" {
+		text += "\n\nWhat you must know:\n" + t.Context
+	}
+	return a.Run(ctx, rec, model.Text(model.User, text), w.turn.Control, nil)
+}
+
+// childSession makes the session of a subagent and takes its lease.
+func (w *work) childSession(ctx context.Context, t delegated) (*record, error) {
+	store, err := w.t.Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	parent := w.session
+	if now := w.turn.Session(); now != "" { // it may have been compressed since
+		parent = now
+	}
+	from, err := json.Marshal(map[string]string{"_delegate_from": parent})
+	if err != nil {
+		return nil, err
+	}
+	name := title(&gateway.Ask{Input: model.Text(model.User, t.Goal)})
+	s, err := store.Create(ctx, session.Session{
+		Source: childSource, Parent: parent, ModelConfig: from, Model: w.routes[0].Model, Title: name, TitleSource: session.TitleDerived,
+	})
+	if err != nil {
+		return nil, err
+	}
+	lease, err := store.Begin(ctx, s.ID, "gateway")
+	if err != nil {
+		return nil, err
+	}
+	return &record{store, lease, s.ID}, nil
+}
+
+// endChild ends a subagent's session, and the commands that it left.
+func (w *work) endChild(ctx context.Context, rec *record) {
+	w.t.term.release(ctx, rec.ID())
+	if err := errors.Join(rec.turn.Close(ctx), rec.store.End(ctx, rec.ID(), "completed")); err != nil {
+		w.t.rt.log.WarnContext(ctx, "a subagent's session was not ended", "profile", w.t.home.Profile, "session", rec.ID(), "error", err)
+	}
+}
+
+// source is the surface that the turn, or the turn it works for, came from.
+func (w *work) source() string {
+	if w.parent != nil {
+		return w.parent.source()
+	}
+	return w.turn.Ask.Source
+}
+
+// forChild narrows what a subagent is offered: never more than the turn it works for has, and
+// nothing that reaches past its task.
+func (w *work) forChild(r *tool.Registry, offer tool.Offer) tool.Offer {
+	offer.Disabled = append(slices.Clone(offer.Disabled), "delegation", "clarify", "memory", "cronjob")
+	if w.only == nil {
+		return offer
+	}
+	wanted := offer
+	wanted.Toolsets = w.only
+	want := r.Select(wanted)
+	for _, t := range r.Select(offer).Tools() {
+		if _, ok := want.Find(t.Name); !ok {
+			offer.Disabled = append(offer.Disabled, t.Name)
+		}
+	}
+	return offer
+}
