@@ -153,7 +153,7 @@ func (s *server) run(ctx context.Context) error {
 	}
 	s.rt.tidyCheckpoints()
 	s.o.Log.Info("gateway is up", "home", s.home.Dir, "profiles", profiles)
-	why := s.wait(ctx)
+	why := s.announced(s.wait(ctx))
 	s.o.Log.Info("gateway is stopping", "reason", why)
 	stopErr := s.stop(ctx, why)
 	if sock != nil {
@@ -190,6 +190,26 @@ func (s *server) wait(ctx context.Context) error {
 		s.diagnose(err)
 		return &StopError{exitcode.Restart, "wedged: " + err.Error()}
 	}
+}
+
+// announced tells a stop that somebody asked for from one that just happened. Only s6 needs to
+// know: it parks a service that exits 0, and brings one back that fails.
+func (s *server) announced(why error) error {
+	if why != nil {
+		return why
+	}
+	planned := false
+	for _, m := range []gateway.Marker{gateway.PlannedStop, gateway.Takeover} {
+		ok, err := m.Take(s.home, s.claim.Record, s.o.Now())
+		if err != nil {
+			s.o.Log.Warn("a marker cannot be read", "marker", string(m), "error", err)
+		}
+		planned = planned || ok
+	}
+	if !planned && s.supervisor() == "s6" {
+		return &StopError{exitcode.Error, "stopped by a signal that nobody announced"}
+	}
+	return nil
 }
 
 // probes are what must answer.
