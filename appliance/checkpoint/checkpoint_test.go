@@ -423,7 +423,7 @@ func remove(t testing.TB, dir string, names ...string) {
 func TestTakeSameSecond(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	for i := range 30 {
+	for i := range 10 {
 		b.write(t, map[string]string{"a": fmt.Sprintf("%02d", i)})
 		if c := b.take(t); c.Hash == "" {
 			t.Errorf("change %d was not seen", i)

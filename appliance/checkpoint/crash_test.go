@@ -4,6 +4,7 @@ package checkpoint_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -14,7 +15,9 @@ import (
 	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/checkpoint"
+	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 	"github.com/hermes-appliance/hermes-appliance/appliance/process"
+	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 )
 
 // TestMain is also the other process of the tests below.
@@ -187,5 +190,60 @@ func TestDamagedStore(t *testing.T) {
 			b.restore(t, c.Hash)
 			same(t, "restored", readAll(t, b.work), map[string]string{"a": "2\r\n"})
 		})
+	}
+}
+
+// TestStoreLock: nobody reads a half-made state: while another holds the store's lock everything
+// waits, for no longer than its context.
+func TestStoreLock(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.write(t, map[string]string{"a": "1"})
+	c := b.take(t)
+	release, err := home.LockFile(t.Context(), filepath.Join(b.dir, "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write(t, map[string]string{"a": "2"})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	for name, do := range map[string]func() error{
+		"take":    func() error { _, err := b.Take(ctx, b.work, "x"); return err },
+		"diff":    func() error { _, err := b.Diff(ctx, b.work, c.Hash); return err },
+		"restore": func() error { _, err := b.Restore(ctx, b.work, c.Hash); return err },
+		"prune":   func() error { _, err := b.Prune(ctx, checkpoint.PruneOptions{}); return err },
+	} {
+		if err := do(); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "another process") {
+			t.Errorf("%s: got %v, want it to wait for the other", name, err)
+		}
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "untouched", readAll(t, b.work), map[string]string{"a": "2"})
+	if c := b.take(t); c.Hash == "" {
+		t.Error("no checkpoint after the release")
+	}
+}
+
+// TestIndexKeepsItsTime: git tells by an index's time which files may have changed in the same
+// second; a copy with a newer time would hide changes.
+func TestIndexKeepsItsTime(t *testing.T) {
+	t.Parallel()
+	wrapper := filepath.Join(t.TempDir(), "git")
+	seen := wrapper + ".seen"
+	script := "#!/bin/sh\ncase \" $* \" in\n*' ls-files '*) stat -c %Y \"$GIT_INDEX_FILE\" >" + seen + ";;\n" +
+		"*' write-tree '*) git \"$@\"; rc=$?; touch -d @1000000000 \"$GIT_INDEX_FILE\"; exit $rc;;\nesac\nexec git \"$@\"\n"
+	if err := os.WriteFile(wrapper, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b := setup(t, func(o *checkpoint.Options) { o.Git = wrapper })
+	_, err := exec.CommandContext(t.Context(), "stat", "-c", "%Y", "/").Output()
+	testkit.Need(t, "gnu", err == nil, "the test asks GNU stat and touch for times")
+	b.write(t, map[string]string{"a": "1"})
+	b.take(t)
+	b.take(t)
+	if got, err := os.ReadFile(seen); err != nil || strings.TrimSpace(string(got)) != "1000000000" {
+		t.Errorf("the copy that git works on is of %q, %v, want the time that git gave it", got, err)
 	}
 }

@@ -16,6 +16,6 @@ func identity(info fs.FileInfo) (dev, ino uint64, ok bool) {
 	if !is {
 		return 0, 0, false
 	}
-	dev, ino = uint64(st.Dev), uint64(st.Ino) //nolint:unconvert,gosec // the types differ between systems
+	dev, ino = uint64(st.Dev), uint64(st.Ino) //nolint:unconvert // the types differ between systems
 	return dev, ino, dev != 0 && ino != 0
 }

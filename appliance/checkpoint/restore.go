@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -176,6 +177,6 @@ func emptyDir(root *os.Root, name string) bool {
 		return false
 	}
 	defer d.Close() //nolint:errcheck // opened for reading
-	list, _ := d.Readdirnames(1)
-	return len(list) == 0
+	_, err = d.Readdirnames(1)
+	return errors.Is(err, io.EOF)
 }
