@@ -412,7 +412,7 @@ func TestKindsAreUpstreams(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for kind, programs := range kinds() {
-		for _, p := range strings.FieldsSeq(programs) {
+		for p := range strings.FieldsSeq(programs) {
 			if seen[p] != "" {
 				t.Errorf("%s is %s and %s", p, seen[p], kind)
 			}
