@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -63,9 +64,7 @@ func (w *work) delegateTool() tool.Tool {
 		"type": "array", "description": fmt.Sprintf("Instead of goal: up to %d independent tasks, of which %d run at a time", childrenACall, childrenAtOnce),
 		"items": map[string]any{"type": "object", "properties": fields, "required": []any{"goal"}},
 	}}
-	for k, v := range fields {
-		properties[k] = v
-	}
+	maps.Copy(properties, fields)
 	return tool.Tool{
 		Name: "delegate_task", Toolset: "delegation",
 		Description: "Hand a task, or several independent ones, to subagents that work on their own and bring back a summary. " +

@@ -63,8 +63,10 @@ func TestDelegate(t *testing.T) {
 	t.Parallel()
 	mark := filepath.Join(t.TempDir(), "mark")
 	rt, srv, _ := delegating(t, map[string]any{"tasks": []any{
-		map[string]any{"goal": "alpha", "context": "the file is " + mark}, map[string]any{"goal": "beta", "toolsets": []any{"file", "delegation", "memory"}},
-		map[string]any{"goal": "danger"}, map[string]any{"goal": "broken"},
+		map[string]any{"goal": "alpha", "context": "the file is " + mark},
+		map[string]any{"goal": "beta", "toolsets": []any{"file", "delegation", "memory"}},
+		map[string]any{"goal": "danger"},
+		map[string]any{"goal": "broken"},
 	}}, "", func(task string, after int, body string) modelserver.Reply {
 		switch {
 		case task == "broken":

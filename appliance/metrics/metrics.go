@@ -54,6 +54,7 @@ type Options struct {
 type Store struct {
 	o     Options
 	rules map[string]map[string]rule
+	every time.Duration // the constant, but in tests
 
 	mu      sync.Mutex
 	pending map[key]int64
@@ -80,7 +81,7 @@ func New(o Options) *Store {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Store{
-		o: o, rules: counters(o.Tools, o.Providers), pending: map[key]int64{},
+		o: o, rules: counters(o.Tools, o.Providers), every: every, pending: map[key]int64{},
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan error, 1),
 	}
 }
@@ -147,7 +148,7 @@ func (s *Store) run() {
 			s.done <- s.flush()
 			return
 		}
-		t := time.NewTimer(every)
+		t := time.NewTimer(s.every)
 		select {
 		case <-t.C:
 			// What could not be written is tried again with the next count.

@@ -26,7 +26,15 @@ import (
 func day() time.Time { return time.Date(2026, 11, 30, 23, 59, 0, 0, time.UTC) }
 
 func store(home string) *Store {
-	return New(Options{Home: home, Tools: []string{"terminal", "patch"}, Providers: []string{"openai"}, Now: day})
+	return calm(Options{Home: home, Tools: []string{"terminal", "patch"}})
+}
+
+// calm makes a store that writes when a test says so, and at its end.
+func calm(o Options) *Store {
+	o.Providers, o.Now = []string{"openai"}, day
+	s := New(o)
+	s.every = time.Hour
+	return s
 }
 
 // rows closes a store and returns what it wrote, one text a row.
@@ -164,6 +172,27 @@ func TestSums(t *testing.T) {
 	}
 }
 
+// TestWritesByItself: a gateway that runs for months writes before it ends.
+func TestWritesByItself(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	written := make(chan struct{}, 8)
+	s := calm(Options{Home: home, Files: atomicfile.Writer{Before: func(op atomicfile.Op, _ string) error {
+		if op == atomicfile.OpRename {
+			written <- struct{}{}
+		}
+		return nil
+	}}})
+	s.every = 0
+	for range 2 {
+		s.Count(ModelReplyIssue, reply("a"))
+		<-written
+	}
+	if got := rows(t, s); len(got) != 1 || !strings.HasSuffix(got[0], " 2") {
+		t.Errorf("got %v", got)
+	}
+}
+
 func TestOldDaysGo(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -181,12 +210,17 @@ func TestOldDaysGo(t *testing.T) {
 func TestRowsAreBounded(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	for range 2 {
+	for _, names := range []string{"a", "b"} {
 		s := store(home)
 		for i := range maxRows + 10 {
-			s.Count(ModelReplyIssue, reply(fmt.Sprintf("m%d", i)))
+			s.Count(ModelReplyIssue, reply(fmt.Sprint(names, i)))
 		}
-		s.Count(ModelReplyIssue, reply("m0"))
+		s.mu.Lock()
+		waiting := len(s.pending)
+		s.mu.Unlock()
+		if waiting != maxRows {
+			t.Errorf("%d rows wait", waiting)
+		}
 		got := rows(t, s)
 		if len(got) != maxRows {
 			t.Fatalf("%d rows", len(got))
@@ -212,7 +246,7 @@ func TestTroubleNeverRaises(t *testing.T) {
 			home := t.TempDir()
 			testkit.WriteTree(t, home, tt.files)
 			var log strings.Builder
-			s := New(Options{Home: home, Providers: []string{"openai"}, Now: day, Log: slog.New(slog.NewTextHandler(&log, nil))})
+			s := calm(Options{Home: home, Log: slog.New(slog.NewTextHandler(&log, nil))})
 			s.Count(ModelReplyIssue, reply("a"))
 			for range 2 {
 				if err := s.flush(); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -259,7 +293,7 @@ func TestCountDoesNotWait(t *testing.T) {
 	t.Parallel()
 	hold, held := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	s := New(Options{Home: t.TempDir(), Providers: []string{"openai"}, Now: day, Files: atomicfile.Writer{Before: func(atomicfile.Op, string) error {
+	s := calm(Options{Home: t.TempDir(), Files: atomicfile.Writer{Before: func(atomicfile.Op, string) error {
 		once.Do(func() { close(held) })
 		<-hold
 		return nil
@@ -296,7 +330,7 @@ func TestNothingIsTornOrLost(t *testing.T) {
 		rows(t, first)
 		n, failed := 0, false
 		boom := errors.New("boom")
-		s := New(Options{Home: home, Providers: []string{"openai"}, Now: day, Files: atomicfile.Writer{Before: func(op atomicfile.Op, _ string) error {
+		s := calm(Options{Home: home, Files: atomicfile.Writer{Before: func(op atomicfile.Op, _ string) error {
 			// After the rename the new content is there: only a power cut takes it back.
 			if n++; n == step+1 && op != atomicfile.OpSyncDir {
 				failed = true
