@@ -105,31 +105,45 @@ func (t *Tenant) apiSettings(b bound) (apiSettings, error) {
 		}
 		s.Reasoning = on
 	}
-	for origin := range strings.SplitSeq(text("API_SERVER_CORS_ORIGINS", ""), ",") {
-		if origin = strings.TrimSpace(origin); origin != "" {
-			s.CORSOrigins = append(s.CORSOrigins, origin)
-		}
-	}
-	if list, ok := values["cors_origins"].([]any); ok && len(s.CORSOrigins) == 0 {
-		for _, o := range list {
-			s.CORSOrigins = append(s.CORSOrigins, fmt.Sprint(o))
-		}
-	}
-	if m, ok := values["model_routes"].(map[string]any); ok {
-		s.Aliases = map[string]apiserver.Alias{}
-		for name, v := range m {
-			switch v := v.(type) {
-			case string:
-				s.Aliases[name] = apiserver.Alias{Model: v}
-			case map[string]any:
-				a := apiserver.Alias{}
-				a.Model, _ = v["model"].(string)
-				a.Provider, _ = v["provider"].(string)
-				s.Aliases[name] = a
-			}
-		}
-	}
+	s.CORSOrigins = origins(text("API_SERVER_CORS_ORIGINS", ""), values["cors_origins"])
+	s.Aliases = aliases(values["model_routes"])
 	return s, nil
+}
+
+// origins are those of the variable, a list with commas, or else of the config.
+func origins(variable string, configured any) (out []string) {
+	for origin := range strings.SplitSeq(variable, ",") {
+		if origin = strings.TrimSpace(origin); origin != "" {
+			out = append(out, origin)
+		}
+	}
+	if list, ok := configured.([]any); ok && len(out) == 0 {
+		for _, o := range list {
+			out = append(out, fmt.Sprint(o))
+		}
+	}
+	return out
+}
+
+// aliases reads model_routes: what a name stands for, a model or a model of a provider.
+func aliases(configured any) map[string]apiserver.Alias {
+	m, ok := configured.(map[string]any)
+	if !ok {
+		return nil
+	}
+	out := map[string]apiserver.Alias{}
+	for name, v := range m {
+		switch v := v.(type) {
+		case string:
+			out[name] = apiserver.Alias{Model: v}
+		case map[string]any:
+			a := apiserver.Alias{}
+			a.Model, _ = v["model"].(string)
+			a.Provider, _ = v["provider"].(string)
+			out[name] = a
+		}
+	}
+	return out
 }
 
 // truth reads a switch as people write it.

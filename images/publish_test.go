@@ -233,7 +233,7 @@ func crash(t *testing.T, imgs []*Image, referrers bool, n int, answerLost bool) 
 	d.publish("1.0.0", RollingTag)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	crashed := false
+	var crashed atomic.Bool // requests run side by side
 	d.faults(func(i int, _ http.ResponseWriter, r *http.Request) bool {
 		if i < n {
 			watch(t, d, r)
@@ -243,14 +243,14 @@ func crash(t *testing.T, imgs []*Image, referrers bool, n int, answerLost bool) 
 			watch(t, d, r)
 			d.next.ServeHTTP(httptest.NewRecorder(), r)
 		}
-		crashed = true
+		crashed.Store(true)
 		cancel()
 		panic(http.ErrAbortHandler)
 	})
 	_, err := d.client().Publish(ctx, d.options(imgs, RollingTag))
 	d.faults(nil)
-	if !crashed || err == nil {
-		t.Fatalf("crash at request %d: crashed %t, %v", n, crashed, err)
+	if !crashed.Load() || err == nil {
+		t.Fatalf("crash at request %d: crashed %t, %v", n, crashed.Load(), err)
 	}
 	for _, tag := range userTags(t, d) {
 		d.want(tag)
