@@ -261,9 +261,7 @@ var errInjectedOp = errors.New("injected")
 // the time. No read shows the secret and no write reaches it.
 func TestSymlinkRaces(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("links need rights there")
-	}
+	testkit.Need(t, "link", runtime.GOOS != "windows", "links need rights there")
 	dir := tempDir(t)
 	testkit.WriteTree(t, dir, map[string]string{"secret/f": "not secret", "secret/.env": "SECRET", "pub/f": "public", "other/": ""})
 	guard := Guard{Homes: []Home{{Dir: filepath.Join(dir, "secret"), Profile: "default"}}}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 )
 
 func TestOpenMakesAFileOfItsOwn(t *testing.T) {
@@ -114,9 +116,7 @@ func TestJournalModeOfAnExistingFileStays(t *testing.T) {
 
 func TestModeOfAnExistingFile(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("no modes")
-	}
+	testkit.Need(t, "posix", runtime.GOOS != "windows", "there are no modes there")
 	for _, keep := range []bool{false, true} {
 		path := dbPath(t)
 		if err := openStore(t, path, Options{}).Close(); err != nil {
