@@ -149,18 +149,3 @@ func (s *server) unserved(ctx context.Context, t *Tenant) {
 		s.state.SetPlatform(name, gateway.PlatformState{State: "unserved", Message: "not served by hermes-appliance yet"})
 	}
 }
-
-// LaunchAPI tells where the API of a home listens and with which key, as its files say now; ok
-// is false if it is off. The key is for a command of the same user that asks it.
-func (e *Environments) LaunchAPI(ctx context.Context) (url, key string, ok bool, err error) {
-	t := newTenant(&Runtime{env: e}, e.o.Launch, e.host.LaunchKey())
-	_, b, err := t.bind(ctx)
-	if err != nil {
-		return "", "", false, err
-	}
-	set, err := t.apiSettings(b)
-	if err != nil {
-		return "", "", false, err
-	}
-	return "http://" + net.JoinHostPort(set.host, strconv.Itoa(set.port)), set.Key.Reveal(), set.enabled, nil
-}

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 	"github.com/hermes-appliance/hermes-appliance/appliance/redact"
+	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
 	"github.com/hermes-appliance/hermes-appliance/internal/buildinfo"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 	"github.com/hermes-appliance/hermes-appliance/migrate"
@@ -146,7 +148,7 @@ func dirOf(path string) string {
 	return filepath.Dir(path)
 }
 
-// keepLog is how much of gateway.log a start keeps.
+// keepLog is how much of the end of gateway.log a start keeps once it is twice as long.
 const keepLog = 5 << 20
 
 // logWriter writes to the home's log and to w, with what looks like a credential hidden.
@@ -155,10 +157,8 @@ func logWriter(h home.Home, w io.Writer) (io.Writer, func(), error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, nil, err
 	}
-	if info, err := os.Stat(path); err == nil && info.Size() > 2*keepLog {
-		if err := os.Truncate(path, 0); err != nil { // the journal has it, too
-			return nil, nil, err
-		}
+	if err := trimLog(h, path); err != nil {
+		return nil, nil, err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
@@ -166,6 +166,23 @@ func logWriter(h home.Home, w io.Writer) (io.Writer, func(), error) {
 	}
 	hide := &hiding{r: redact.New(true, nil), out: io.MultiWriter(f, w)}
 	return hide, func() { f.Close() }, nil //nolint:errcheck // what could be written was
+}
+
+// trimLog cuts the beginning of a long log off. One that a running gateway writes is left to it.
+func trimLog(h home.Home, path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Size() <= 2*keepLog {
+		return nil //nolint:nilerr // opening it will say what is wrong
+	}
+	if _, running, err := gateway.Running(h); running || err != nil {
+		return err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	_, tail, _ := bytes.Cut(data[len(data)-keepLog:], []byte("\n")) // from the next whole line on
+	return atomicfile.Writer{}.Write(path, tail, atomicfile.Options{Mode: 0o600})
 }
 
 // hiding redacts whole log records.

@@ -85,11 +85,20 @@ func person(in io.Reader) bool {
 	return err == nil && info.Mode()&fs.ModeCharDevice != 0 && info.Name() != os.DevNull && info.Name() != filepath.Base(os.DevNull)
 }
 
+// envHeader is how the .env of a home that was made here begins.
+const envHeader = "# Secrets of this home, NAME=value. A provider's key goes here, too, e.g. OPENROUTER_API_KEY=…\n"
+
 // makeHome makes a home where there is none: the template, and an API with a key of its own.
 // What is there already is left alone.
 func makeHome(h home.Home) (bool, error) {
 	if _, err := os.Lstat(h.Config()); !errors.Is(err, fs.ErrNotExist) {
 		return false, err
+	}
+	w := atomicfile.Writer{}
+	secrets, err := os.ReadFile(h.Env())
+	if err == nil && strings.HasPrefix(string(secrets), envHeader) {
+		// A start that was cut off had made this much.
+		return true, w.Write(h.Config(), home.Template(), atomicfile.Options{Mode: 0o600})
 	}
 	if entries, err := os.ReadDir(h.Dir); err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() != "logs" }) {
 		return false, nil // a home without a config is one all the same
@@ -103,9 +112,7 @@ func makeHome(h home.Home) (bool, error) {
 	if err := os.MkdirAll(h.Dir, 0o700); err != nil {
 		return false, err
 	}
-	env := "# Secrets of this home, NAME=value. A provider's key goes here, too, e.g. OPENROUTER_API_KEY=…\n" +
-		"API_SERVER_ENABLED=true\nAPI_SERVER_KEY=" + hex.EncodeToString(key[:]) + "\n"
-	w := atomicfile.Writer{}
+	env := envHeader + "API_SERVER_ENABLED=true\nAPI_SERVER_KEY=" + hex.EncodeToString(key[:]) + "\n"
 	if err := w.Write(h.Env(), []byte(env), atomicfile.Options{Mode: 0o600}); err != nil {
 		return false, err
 	}
