@@ -142,6 +142,31 @@ func (d *desk) kill(ctx context.Context, list []process) error {
 	return err
 }
 
+// killAll ends all that runs the hard way. What a program started while it was listed is found
+// by the next look.
+func (d *desk) killAll(ctx context.Context) error {
+	var names []string
+	for {
+		list, err := d.processes(ctx)
+		if err == nil && len(list) == 0 {
+			return nil
+		}
+		if err == nil {
+			names = names[:0]
+			for _, p := range list {
+				names = append(names, fmt.Sprintf("%d %s", p.pid, p.name))
+			}
+			err = d.kill(ctx, list)
+		}
+		if err == nil {
+			err = pause(ctx, 20*time.Millisecond)
+		}
+		if err != nil {
+			return fmt.Errorf("after SIGKILL to %s: %w", strings.Join(names, ", "), err)
+		}
+	}
+}
+
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -264,24 +264,8 @@ func (s *run) crash(ctx context.Context) (string, error) {
 	if _, err := s.desk.launch(ctx); err != nil {
 		return "", err
 	}
-	list, err := s.desk.processes(ctx)
-	if err != nil {
+	if err := s.desk.killAll(ctx); err != nil {
 		return "", err
-	}
-	if err := s.desk.kill(ctx, list); err != nil {
-		return "", err
-	}
-	for {
-		left, err := s.desk.processes(ctx)
-		if err != nil {
-			return "", err
-		}
-		if len(left) == 0 {
-			break
-		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
-			return "", fmt.Errorf("%d processes survive SIGKILL", len(left))
-		}
 	}
 	// The worst that a crash leaves: a lock whose pid is that of another program by now.
 	const stale = `lock=/tmp/.X` + deskDisplay + `-lock
