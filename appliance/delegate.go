@@ -32,7 +32,7 @@ const (
 const childSource = "subagent"
 
 const childOverlay = "You are a subagent: you work on one task that another agent gave you, and you see nothing of its conversation. " +
-	"Nobody can answer a question or approve a command: do what you can, and say what was in the way. " +
+	"Nobody can answer a question: do what you can, and say what was in the way. " +
 	"Your last message is all that comes back: say what you did, what you found, which files you changed, and what is left."
 
 // delegated is one task for a subagent.

@@ -46,7 +46,7 @@ func (w *work) options(ctx context.Context, routes []model.Route) (agent.Options
 	o := agent.Options{
 		Model: models{w.t.rt.models}, Routes: routes, Tools: &toolbox{set, w}, Redact: w.b.redact.String,
 		Log: w.t.rt.log.With("profile", w.t.home.Profile), Effort: w.turn.Ask.Effort,
-		Prompt: func(ctx context.Context) (string, error) { return w.prompt(ctx) }, Meter: w.meter,
+		Prompt: func(ctx context.Context) (string, error) { return w.prompt(ctx) }, Meter: w.meter, Auxiliary: w.compressor(ctx),
 	}
 	if o.Effort == "" {
 		if o.Effort, err = w.b.view.String("agent", "reasoning_effort"); err != nil {
@@ -203,7 +203,7 @@ func (w *work) permitCall(ctx context.Context, server, name string) error {
 	v := approval.Verdict{
 		Decision: approval.Ask, Shown: name, Reason: "the MCP server " + server + " is not trusted, and this tool may change something",
 	}
-	if w.turn.Permit(ctx, v, 0) == approval.Deny {
+	if w.root().turn.Permit(ctx, gateway.Question{Verdict: v, Subagent: w.subagent()}) == approval.Deny {
 		return &BlockedError{v.Reason + "; nobody approved it"}
 	}
 	return nil

@@ -61,6 +61,7 @@ func SessionKey(profile, platform, chatType, chat, thread string) string {
 const (
 	ApprovalAsked agent.EventKind = "approval_asked" // Approval: somebody must answer
 	ApprovalDone  agent.EventKind = "approval_done"  // Approval: it was answered, or its time is over
+	Reviewed      agent.EventKind = "reviewed"       // Review: a model decided, nobody is asked
 	SessionNamed  agent.EventKind = "session_named"  // Text: the id of the session, before anything else
 )
 
@@ -69,17 +70,35 @@ type Event struct {
 	agent.Event
 
 	Approval *Approval // of ApprovalAsked and ApprovalDone
+	Review   *Review   // of Reviewed
+}
+
+// Review is what the auxiliary model decided about a command, for those who follow the turn.
+type Review struct {
+	Command  string // as a person may see it
+	Reason   string // why it was reviewed
+	Passed   bool
+	Subagent string // as in [Approval]
+}
+
+// Question is what [Turn.Permit] asks.
+type Question struct {
+	Verdict  approval.Verdict
+	Timeout  time.Duration // 0 = [approval.DefaultTimeout]
+	Subagent string        // the session of the subagent that wants it; "" = the turn itself
 }
 
 // Approval is a question to a person: may this command run?
 type Approval struct {
-	ID      string          `json:"id"`
-	Command string          `json:"command"` // as a person may see it: secrets masked
-	Reason  string          `json:"reason"`
-	Asked   time.Time       `json:"asked_at"`
-	Until   time.Time       `json:"expires_at"` // then the answer is no
-	Grants  bool            `json:"grantable"`  // "session" and "always" are possible
-	Answer  approval.Answer `json:"-"`          // of ApprovalDone
+	ID      string    `json:"id"`
+	Command string    `json:"command"` // as a person may see it: secrets masked
+	Reason  string    `json:"reason"`
+	Asked   time.Time `json:"asked_at"`
+	Until   time.Time `json:"expires_at"` // then the answer is no
+	Grants  bool      `json:"grantable"`  // "session" and "always" are possible
+	// Subagent is the session of the subagent that wants to run it; "" = the turn itself.
+	Subagent string          `json:"subagent,omitempty"`
+	Answer   approval.Answer `json:"-"` // of ApprovalDone
 }
 
 var (

@@ -69,6 +69,8 @@ func (c *call) runEvent(t *gateway.Turn, f *flow, e gateway.Event, send func(str
 		send("notice", map[string]any{"text": e.Text})
 	case gateway.ApprovalAsked:
 		send("approval.request", question(*e.Approval))
+	case gateway.Reviewed:
+		send("approval.reviewed", reviewed(*e.Review))
 	case gateway.ApprovalDone:
 		send("approval.responded", map[string]any{"request_id": e.Approval.ID, "choice": choiceOf(e.Approval.Answer)})
 	}
@@ -79,6 +81,18 @@ func errorText(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// reviewed is what a model decided about a command, as clients see it.
+func reviewed(r gateway.Review) map[string]any {
+	out := map[string]any{"command": r.Command, "description": r.Reason, "verdict": "deny"}
+	if r.Passed {
+		out["verdict"] = "approve"
+	}
+	if r.Subagent != "" {
+		out["subagent_session_id"] = r.Subagent
+	}
+	return out
 }
 
 func choiceOf(a approval.Answer) string {
