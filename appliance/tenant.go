@@ -41,6 +41,8 @@ type Tenant struct {
 	term terminals
 	mcp  servers
 
+	choosing sync.Mutex // of the sandbox's image
+
 	counting sync.Mutex
 	counts   *metrics.Store // nil = nobody was counted yet
 }
