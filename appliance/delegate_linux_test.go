@@ -257,17 +257,17 @@ func TestDelegateBounds(t *testing.T) {
 		return out
 	}
 	for _, bad := range [][]delegated{many(childrenACall + 1), {{}}, {{Goal: "a"}, {Goal: " "}}} {
-		if err := w.admit(bad); err == nil {
+		if err := w.admit(bad, childrenACall); err == nil {
 			t.Errorf("%d tasks are admitted", len(bad))
 		}
 	}
 	for range childrenATurn / childrenACall {
-		if err := w.admit(many(childrenACall)); err != nil {
+		if err := w.admit(many(childrenACall), childrenACall); err != nil {
 			t.Error(err)
 		}
 	}
 	for range 3 {
-		if err := w.admit(many(1)); err == nil {
+		if err := w.admit(many(1), childrenACall); err == nil {
 			t.Error("more than a turn may have")
 		}
 	}

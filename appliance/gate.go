@@ -34,6 +34,9 @@ func (w *work) permit(ctx context.Context, command, dir string, policy *config.T
 		UserHome: w.t.rt.env.Getenv("HOME"), Homes: w.homes(), GatewayPID: w.t.rt.pid,
 		Permanent: lists.Read(ctx, w.t.home.Dir), Session: granted,
 	}
+	if c.Presence != approval.Attended && w.approveSubagents(ctx) {
+		rules.ApproveCron, rules.ApproveSingleQuery, rules.ApproveUnattended = true, true, true
+	}
 	v := approval.Decide(rules, command, c)
 	log := w.t.rt.log.With("profile", w.t.home.Profile, "session", w.session, "command", v.Shown)
 	switch v.Decision {

@@ -269,8 +269,10 @@ func (t *Tenant) open(ctx context.Context, turn *gateway.Turn, modelName string)
 
 // title is what a session is called until somebody names it: the beginning of its first
 // message.
-func title(a *gateway.Ask) string {
-	first, _, _ := strings.Cut(strings.TrimSpace(a.Input.Text()), "\n")
+func title(a *gateway.Ask) string { return titleOf(a.Input.Text()) }
+
+func titleOf(text string) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	if r := []rune(first); len(r) > 60 {
 		first = string(r[:59]) + "…"
 	}

@@ -32,6 +32,7 @@ type work struct {
 
 	parent   *work        // whose subagent this is; nil = a turn of its own
 	only     []string     // toolsets that a subagent is narrowed to; nil = its parent's
+	keepMCP  bool         // but the tools of MCP servers stay
 	children atomic.Int64 // subagents asked for so far
 }
 

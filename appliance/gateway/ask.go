@@ -62,7 +62,11 @@ const (
 	ApprovalAsked agent.EventKind = "approval_asked" // Approval: somebody must answer
 	ApprovalDone  agent.EventKind = "approval_done"  // Approval: it was answered, or its time is over
 	Reviewed      agent.EventKind = "reviewed"       // Review: a model decided, nobody is asked
-	SessionNamed  agent.EventKind = "session_named"  // Text: the id of the session, before anything else
+	// SubagentStarted, SubagentTool (Call) and SubagentEnded tell what a subagent does: Subagent.
+	SubagentStarted agent.EventKind = "subagent_started"
+	SubagentTool    agent.EventKind = "subagent_tool"
+	SubagentEnded   agent.EventKind = "subagent_ended"
+	SessionNamed    agent.EventKind = "session_named" // Text: the id of the session, before anything else
 )
 
 // Event is something that happens in a turn.
@@ -71,6 +75,15 @@ type Event struct {
 
 	Approval *Approval // of ApprovalAsked and ApprovalDone
 	Review   *Review   // of Reviewed
+	Subagent *Subagent // of SubagentStarted, SubagentTool and SubagentEnded
+}
+
+// Subagent is a task that the turn handed out.
+type Subagent struct {
+	Session string // that records it
+	Goal    string // its first line
+	Status  string // of SubagentEnded: how it ended
+	Steps   int    // of SubagentEnded: calls of the model
 }
 
 // Review is what the auxiliary model decided about a command, for those who follow the turn.

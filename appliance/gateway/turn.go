@@ -184,6 +184,12 @@ func (t *Turn) Reviewed(r Review) {
 	t.emit(Event{Event: agent.Event{Kind: Reviewed, Text: r.Reason}, Review: &r})
 }
 
+// Subagent tells those who follow the turn what a subagent of it does.
+func (t *Turn) Subagent(kind agent.EventKind, s Subagent, e agent.Event) {
+	e.Kind = kind
+	t.emit(Event{Event: e, Subagent: &s})
+}
+
 // Permit asks whether a command may run and waits: for an answer, for the end of the time, or
 // for the end of the turn. Nobody there, and everything that is not an answer, is no.
 func (t *Turn) Permit(ctx context.Context, ask Question) approval.Answer {

@@ -69,6 +69,12 @@ func (c *call) runEvent(t *gateway.Turn, f *flow, e gateway.Event, send func(str
 		send("notice", map[string]any{"text": e.Text})
 	case gateway.ApprovalAsked:
 		send("approval.request", question(*e.Approval))
+	case gateway.SubagentStarted:
+		send("subagent.started", map[string]any{"subagent_session_id": e.Subagent.Session, "goal": e.Subagent.Goal})
+	case gateway.SubagentTool:
+		send("subagent.tool", map[string]any{"subagent_session_id": e.Subagent.Session, "tool": e.Call.Name, "tool_call_id": e.Call.ID, "preview": preview(e.Call)})
+	case gateway.SubagentEnded:
+		send("subagent.completed", map[string]any{"subagent_session_id": e.Subagent.Session, "status": e.Subagent.Status, "steps": e.Subagent.Steps})
 	case gateway.Reviewed:
 		send("approval.reviewed", reviewed(*e.Review))
 	case gateway.ApprovalDone:
