@@ -134,15 +134,15 @@ func (w *work) checkpoint(ctx context.Context, reason string) {
 
 // tidyCheckpoints prunes the checkpoints of every profile that keeps some, beside the turns.
 func (r *Runtime) tidyCheckpoints() {
-	r.chores.Go(func() {
+	r.chore(r.base, func(ctx context.Context) {
 		ids, err := r.Profiles()
 		if err != nil {
 			r.log.Warn("checkpoints are not pruned", "error", err)
 			return
 		}
 		for _, id := range ids {
-			if t, err := r.Tenant(id); err == nil && r.base.Err() == nil {
-				t.tidyCheckpoints(r.base)
+			if t, err := r.Tenant(id); err == nil && ctx.Err() == nil {
+				t.tidyCheckpoints(ctx)
 			}
 		}
 	})
