@@ -14,7 +14,7 @@ func TestReportB33IgnoredKeyIsNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		"platform:\n  api_server: {enabled: true}\n":                   "line 1 platform: did you mean platforms?",
 		"a: 1\nterminl: {backend: docker}\n":                           "line 2 terminl: did you mean terminal?",
-		"model:\n  provider: custom\n  defualt: x\n":                   "line 3 model.defualt: did you mean default?",
+		"model:\n  provider: custom\n  defalt: x\n":                    "line 3 model.defalt: did you mean default?",
 		"mcp_servers:\n  git:\n    comand: x\n":                        "line 3 mcp_servers.git.comand: did you mean command?",
 		"platforms: {webhook: {extra: {route: {}}}}\n":                 "line 1 platforms.webhook.extra.route: did you mean routes?",
 		"terminal: {backend: local}\nterminl: {backend: docker}\n":     "", // both are there: the second is somebody's own
