@@ -4,7 +4,6 @@ package appliance
 
 import (
 	"context"
-	"errors"
 	"net"
 	"strconv"
 
@@ -63,8 +62,8 @@ func (r *Runtime) outlook(ctx context.Context, id string) Outlook {
 	switch {
 	case err != nil:
 		o.APIErr = err
-	case set.enabled && set.Key.Empty():
-		o.APIErr = errors.New("API_SERVER_KEY is not set; put API_SERVER_KEY=… into .env")
+	case set.enabled && set.keyFault() != nil:
+		o.APIErr = set.keyFault()
 	case set.enabled && id == "":
 		o.Address = net.JoinHostPort(set.host, strconv.Itoa(set.port))
 	}

@@ -82,6 +82,9 @@ func TestDoctor(t *testing.T) {
 		{"nobody there", "model: {provider: custom, default: m, base_url: \"http://127.0.0.1:1/v1\"}\n", "", "model and API", "cannot be reached", doctor.Problem, exitcode.Error},
 		{"no model is named", "model: {provider: custom, base_url: \"http://127.0.0.1:1/v1\"}\n", "", "model and API", "no model is named", doctor.Problem, exitcode.Error},
 		{"the API has no key", "", "API_SERVER_ENABLED=true\n", "model and API", "API_SERVER_KEY is not set", doctor.Problem, exitcode.Error},
+		{"the API's key is a placeholder (B32)", "", "API_SERVER_ENABLED=true\nAPI_SERVER_KEY=undefined\n", "model and API", "is a placeholder", doctor.Problem, exitcode.Error},
+		{"a provider's key is a placeholder (B32)", "model: {provider: openrouter, default: m}\n", "OPENROUTER_API_KEY='***'\n", "model and API", "is a placeholder", doctor.Problem, exitcode.Error},
+		{"one wrong letter (B33)", "platform: {api_server: {enabled: true}}\n", "", "config", "means nothing here", doctor.Problem, exitcode.Error},
 		{"the port is taken", "", "API_SERVER_ENABLED=true\nAPI_SERVER_KEY=" + canary + "\nAPI_SERVER_PORT=" + port + "\n", "model and API", "cannot listen", doctor.Problem, exitcode.Error},
 		{"a wrong value", "terminal: {timeout: soon}\n", "", "config", "line 1", doctor.Problem, exitcode.Error},
 		{"an unknown backend", "terminal: {backend: dokcer}\n", "", "config", "expected one of", doctor.Problem, exitcode.Error},
@@ -115,6 +118,26 @@ func TestDoctor(t *testing.T) {
 				t.Errorf("it changed the home:\n%v\n%v", before, after)
 			}
 		})
+	}
+}
+
+// TestReportB13BelowTheFloor: a config that nobody can migrate any more is left as it is, and
+// everything else about the home is still told.
+func TestReportB13BelowTheFloor(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	testkit.WriteTree(t, dir, map[string]string{"config.yaml": "_config_version: 3\nmodel: {default: x}\n", ".env": ""})
+	before := testkit.ReadTree(t, dir)
+	code, found, _ := doctorRun(t, dir, "--offline", "--fix")
+	if code != exitcode.Error || says(found, "config version", "3") == nil || says(found, "disk", "free") == nil || says(found, "model and API", "") == nil {
+		t.Errorf("exit %d: %+v", code, found)
+	}
+	delete(before, ".env") // its mode may be mended
+	after := testkit.ReadTree(t, dir)
+	for name, text := range before {
+		if after[name] != text {
+			t.Errorf("%s: %q", name, after[name])
+		}
 	}
 }
 
