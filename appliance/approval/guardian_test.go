@@ -89,7 +89,6 @@ func TestOpinion(t *testing.T) {
 		"```json\n" + form("deny") + "\n```": Fails,
 		"```\n" + form("approve") + "\n```":  Passes,
 		`{ "review": "` + r.token + `", "verdict": "approve" }`: Passes,
-
 		"":                                     Escalate,
 		"APPROVE":                              Escalate,
 		"approve":                              Escalate,
