@@ -3,14 +3,18 @@
 package appliance
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
 	"github.com/hermes-appliance/hermes-appliance/appliance/model"
+	"github.com/hermes-appliance/hermes-appliance/appliance/tool"
 	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 	"github.com/hermes-appliance/hermes-appliance/internal/testkit/modelserver"
 )
@@ -137,6 +141,34 @@ func TestDelegationAutoApprove(t *testing.T) {
 		}
 		if left["denied/x"] == "" {
 			t.Errorf("%v: what is denied ran", on)
+		}
+	}
+}
+
+// TestDelegationMCP: a subagent that is narrowed keeps its parent's MCP tools, unless told not to,
+// and never gets one that its parent has not.
+func TestDelegationMCP(t *testing.T) {
+	t.Parallel()
+	r := tool.NewRegistry(slog.New(slog.DiscardHandler), func(s string) string { return s }, nil)
+	for name, set := range map[string]string{"read_file": "file", "terminal": "terminal", "mcp__x__look": "mcp-x", "mcp__y__look": "mcp-y"} {
+		err := r.Add(tool.Tool{
+			Name: name, Toolset: set, Description: "d", Schema: tool.Schema{"type": "object", "properties": map[string]any{}},
+			Run: func(context.Context, tool.Args) (any, error) { return nil, nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for keep, want := range map[bool][]string{true: {"mcp__x__look", "read_file"}, false: {"read_file"}} {
+		w := &work{parent: &work{}, only: []string{"file", tool.NoMCP}, keepMCP: keep}
+		offer := w.forChild(r, tool.Offer{Platform: "cli", Disabled: []string{"mcp__y__look"}})
+		var got []string
+		for _, one := range r.Select(offer).Tools() {
+			got = append(got, one.Name)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("keep %v: %v, want %v", keep, got, want)
 		}
 	}
 }

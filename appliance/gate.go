@@ -47,11 +47,11 @@ func (w *work) permit(ctx context.Context, command, dir string, policy *config.T
 		return "", &BlockedError{v.Reason}
 	case approval.Ask: // below
 	}
-	answer, by := approval.Once, "a model"
+	answer, by, no := approval.Once, "a model", "nobody approved it"
 	switch w.review(ctx, v, command, dir) {
 	case approval.Passes: // this one call: a model grants nothing
 	case approval.Fails:
-		return "", &BlockedError{v.Reason + "; the review of commands denied it. Do not try it again in another form: ask the user"}
+		answer, no = approval.Deny, "the review of commands denied it"
 	case approval.Escalate:
 		by = "the user"
 		answer = w.root().turn.Permit(ctx, gateway.Question{Verdict: v, Timeout: rules.Timeout, Subagent: w.subagent()})
@@ -63,7 +63,7 @@ func (w *work) permit(ctx context.Context, command, dir string, policy *config.T
 	}
 	log.InfoContext(ctx, "command decided", "by", by, "run", run)
 	if !run {
-		return "", &BlockedError{v.Reason + "; nobody approved it. Do not try it again in another form: ask the user"}
+		return "", &BlockedError{v.Reason + "; " + no + ". Do not try it again in another form: ask the user"}
 	}
 	return "approved by " + by, nil
 }
