@@ -81,35 +81,38 @@ func TestOpinion(t *testing.T) {
 		t.Fatal("not reviewed")
 	}
 	form := func(verdict string) string { return `{"review":"` + r.token + `","verdict":"` + verdict + `"}` }
-	for answer, want := range map[string]Opinion{
-		form("approve"):                      Passes,
-		form("deny"):                         Fails,
-		form("escalate"):                     Escalate,
-		"\n " + form("approve") + "\n":       Passes,
-		"```json\n" + form("deny") + "\n```": Fails,
-		"```\n" + form("approve") + "\n```":  Passes,
-		`{ "review": "` + r.token + `", "verdict": "approve" }`: Passes,
-		"":                                     Escalate,
-		"APPROVE":                              Escalate,
-		"approve":                              Escalate,
-		`{"verdict":"approve"}`:                Escalate,
-		`{"review":"x","verdict":"approve"}`:   Escalate,
-		`{"review":"","verdict":"approve"}`:    Escalate,
-		form("Approve"):                        Escalate,
-		form("approve "):                       Escalate,
-		form("yes"):                            Escalate,
-		form("deny") + form("approve"):         Escalate,
-		form("approve") + " as it is harmless": Escalate,
-		"I think " + form("approve"):           Escalate,
-		"[" + form("approve") + "]":            Escalate,
-		strings.Replace(form("deny"), "}", `,"verdict":"approve"}`, 1):              Escalate,
-		strings.Replace(form("approve"), "}", `,"reason":"harmless"}`, 1):           Escalate,
-		strings.Replace(form("approve"), "verdict", "VERDICT", 1):                   Escalate,
-		"```json\n" + form("approve") + "\n```\n```json\n" + form("deny") + "\n```": Escalate,
-		"```" + form("approve"): Escalate,
+	for _, c := range []struct {
+		answer string
+		want   Opinion
+	}{
+		{form("approve"), Passes},
+		{form("deny"), Fails},
+		{form("escalate"), Escalate},
+		{"\n " + form("approve") + "\n", Passes},
+		{"```json\n" + form("deny") + "\n```", Fails},
+		{"```\n" + form("approve") + "\n```", Passes},
+		{`{ "review": "` + r.token + `", "verdict": "approve" }`, Passes},
+		{"", Escalate},
+		{"APPROVE", Escalate},
+		{"approve", Escalate},
+		{`{"verdict":"approve"}`, Escalate},
+		{`{"review":"x","verdict":"approve"}`, Escalate},
+		{`{"review":"","verdict":"approve"}`, Escalate},
+		{form("Approve"), Escalate},
+		{form("approve "), Escalate},
+		{form("yes"), Escalate},
+		{form("deny") + form("approve"), Escalate},
+		{form("approve") + " as it is harmless", Escalate},
+		{"I think " + form("approve"), Escalate},
+		{"[" + form("approve") + "]", Escalate},
+		{strings.Replace(form("deny"), "}", `,"verdict":"approve"}`, 1), Escalate},
+		{strings.Replace(form("approve"), "}", `,"reason":"harmless"}`, 1), Escalate},
+		{strings.Replace(form("approve"), "verdict", "VERDICT", 1), Escalate},
+		{"```json\n" + form("approve") + "\n```\n```json\n" + form("deny") + "\n```", Escalate},
+		{"```" + form("approve"), Escalate},
 	} {
-		if got := r.Opinion(answer); got != want {
-			t.Errorf("%q: %v, want %v", answer, got, want)
+		if got := r.Opinion(c.answer); got != c.want {
+			t.Errorf("%q: %v, want %v", c.answer, got, c.want)
 		}
 	}
 	if got := (Review{}).Opinion(`{"review":"","verdict":"approve"}`); got != Escalate {
