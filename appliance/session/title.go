@@ -44,7 +44,7 @@ var numbered = regexp.MustCompile(`^(.*?) #(\d+)$`)
 // same conversation, which then gives it up. A user's title of more than [MaxTitle] characters
 // is an error, an automatic one is cut.
 func (s *Store) SetTitle(ctx context.Context, id, title, source string) error {
-	return s.update(ctx, func(tx *sql.Tx) error { return setTitle(ctx, tx, id, title, source) })
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error { return setTitle(ctx, tx, id, title, source) })
 }
 
 func setTitle(ctx context.Context, tx *sql.Tx, id, title, source string) error {
