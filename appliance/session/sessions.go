@@ -216,10 +216,15 @@ func (s *Store) SetSystemPrompt(ctx context.Context, id, prompt string) error {
 		if err != nil {
 			return err
 		}
-		if err := changeIn(ctx, tx, id, "system_prompt_hash = ?, system_prompt = NULL", hash); err != nil {
+		var old string
+		if err := tx.QueryRowContext(ctx, "SELECT system_prompt_hash FROM sessions WHERE id = ?", id).Scan(str(&old)); err != nil {
+			return none(err, fmt.Errorf("%s: %w", id, ErrNoSession))
+		}
+		if err := changeIn(ctx, tx, id, "system_prompt_hash = ?, system_prompt = NULL", hash); err != nil || old == "" {
 			return err
 		}
-		return run(ctx, tx, dropPrompts)
+		_, err = tx.ExecContext(ctx, dropPrompts+" AND hash = ?", old)
+		return err
 	})
 }
 
