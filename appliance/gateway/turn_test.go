@@ -241,6 +241,42 @@ func TestTurnsOfProfiles(t *testing.T) {
 	}
 }
 
+// TestReportB23EndedTurnsAreBounded: what is kept of turns that are over does not grow with how many
+// there were (H#80764), and a busy profile takes nothing from another.
+func TestReportB23EndedTurnsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := NewTurns(time.Now, nil)
+	start := func(profile string, a Ask) *Turn {
+		t.Helper()
+		turn, err := s.Start(t.Context(), profile, a, 0, func(context.Context, *Turn, func(agent.Event)) (agent.Result, error) {
+			return agent.Result{}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-turn.Done()
+		return turn
+	}
+	quiet, first := start("quiet", Ask{}), start("busy", Ask{})
+	for range mostEnded {
+		start("busy", Ask{})
+	}
+	last := start("busy", Ask{})
+	nameless := start("busy", Ask{Nameless: true})
+	if err := s.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	found := func(turn *Turn) bool { _, ok := s.Get(turn.Profile, turn.ID); return ok }
+	if !found(quiet) || !found(last) || found(first) || found(nameless) {
+		t.Errorf("quiet %v, last %v, first %v, nameless %v", found(quiet), found(last), found(first), found(nameless))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.turns) != mostEnded+1 {
+		t.Errorf("%d turns are kept", len(s.turns))
+	}
+}
+
 func TestStop(t *testing.T) {
 	t.Parallel()
 	s := NewTurns(time.Now, nil)

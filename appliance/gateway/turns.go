@@ -5,6 +5,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,9 @@ import (
 
 // keepTurn is how long a turn that is over can be found (gateway spec 1.2).
 const keepTurn = 5 * time.Minute
+
+// mostEnded is how many turns of one profile that are over can be found; then the oldest go.
+const mostEnded = 1000
 
 // errGone is the cause of turns that outlived the drain.
 var errGone = errors.New("the gateway is stopping")
@@ -26,14 +30,15 @@ type Turns struct {
 	mu       sync.Mutex
 	turns    map[string]*Turn
 	active   int
-	of       map[string]int // running turns of each profile
+	of       map[string]int     // running turns of each profile
+	ended    map[string][]*Turn // of each profile, those that are over and can be found; oldest first
 	draining bool
 	idle     chan struct{} // closed when none runs; made when somebody waits
 }
 
 // NewTurns returns an empty registry.
 func NewTurns(now func() time.Time, changed func(active int)) *Turns {
-	return &Turns{now: now, changed: changed, turns: map[string]*Turn{}, of: map[string]int{}}
+	return &Turns{now: now, changed: changed, turns: map[string]*Turn{}, of: map[string]int{}, ended: map[string][]*Turn{}}
 }
 
 // Start starts a turn. It runs until its runner returns or base ends, whatever becomes of the
@@ -81,6 +86,11 @@ func (s *Turns) over(t *Turn) {
 	if s.of[t.Profile]--; s.of[t.Profile] == 0 {
 		delete(s.of, t.Profile)
 	}
+	if t.Ask.Nameless {
+		delete(s.turns, t.ID)
+	} else {
+		s.ended[t.Profile] = append(s.ended[t.Profile], t)
+	}
 	s.sweep()
 	s.tell()
 	if s.active == 0 && s.idle != nil {
@@ -89,15 +99,19 @@ func (s *Turns) over(t *Turn) {
 	}
 }
 
-// sweep forgets turns that ended long ago. The caller holds mu.
+// sweep forgets turns that ended long ago, and those that are too many. The caller holds mu.
 func (s *Turns) sweep() {
 	now := s.now()
-	for id, t := range s.turns {
-		t.mu.Lock()
-		old := !t.ended.IsZero() && now.Sub(t.ended) > keepTurn
-		t.mu.Unlock()
-		if old {
-			delete(s.turns, id)
+	for profile, list := range s.ended {
+		n := max(0, len(list)-mostEnded)
+		for n < len(list) && now.Sub(list[n].ended) > keepTurn { // it is over: nobody writes ended any more
+			n++
+		}
+		for _, t := range list[:n] {
+			delete(s.turns, t.ID)
+		}
+		if s.ended[profile] = slices.Delete(list, 0, n); n == len(list) {
+			delete(s.ended, profile)
 		}
 	}
 }
