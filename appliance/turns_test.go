@@ -44,7 +44,7 @@ func newKit(t testing.TB, config string, now func() time.Time) *kit {
 
 func (k *kit) ask(t testing.TB, a gateway.Ask, text string) *gateway.Turn {
 	t.Helper()
-	a.Source, a.Input = "test", model.Text(model.User, text)
+	a.Source, a.Input = "cli", model.Text(model.User, text)
 	turn, err := k.tenant.Ask(t.Context(), a)
 	if err != nil {
 		t.Fatal(err)

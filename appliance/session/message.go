@@ -238,6 +238,21 @@ func (s *Store) History(ctx context.Context, session string) ([]Message, error) 
 	return arrange(out), nil
 }
 
+// LastResult is what the last call of a tool returned in a session, by any of its names; "" =
+// it was not called there.
+func (s *Store) LastResult(ctx context.Context, session string, names ...string) (out string, err error) {
+	list, err := json.Marshal(names)
+	if err != nil {
+		return "", err
+	}
+	err = s.r.QueryRowContext(ctx, `SELECT content FROM messages WHERE session_id = ? AND role = 'tool' AND IFNULL(active, 1) = 1
+		AND tool_name IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT 1`, session, string(list)).Scan(str(&out))
+	if err != nil {
+		return "", none(err, nil)
+	}
+	return out, nil
+}
+
 func readMessages(rows *sql.Rows) ([]Message, error) {
 	var out []Message
 	err := each(rows, func() error {

@@ -240,6 +240,19 @@ func (p *Procs) List(owner string) []*Proc {
 	return out
 }
 
+// Busy are the owners of commands that run.
+func (p *Procs) Busy() map[string]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := map[string]bool{}
+	for _, pr := range p.m {
+		if pr.Running() {
+			out[pr.Owner] = true
+		}
+	}
+	return out
+}
+
 // EndSession kills what a session has left running, but for what was started to outlive it,
 // and forgets what has finished. It returns when all are gone.
 func (p *Procs) EndSession(ctx context.Context, owner string) error {
