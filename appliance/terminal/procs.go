@@ -158,6 +158,9 @@ func (p *Procs) prune() {
 // follow sees a command to its end.
 func (pr *Proc) follow(ctx context.Context) {
 	exit, err := pr.r.Wait(ctx)
+	if in := pr.r.Stdin(); in != nil {
+		_ = in.Close() //nolint:errcheck // nobody reads it any more; without this its pipe stays open as long as the entry
+	}
 	pr.out.end()
 	pr.mu.Lock()
 	pr.exit, pr.err, pr.ended = exit, err, pr.p.c.Now()
