@@ -32,7 +32,7 @@ func BenchmarkAppend(b *testing.B) {
 func BenchmarkAppendMany(b *testing.B) {
 	for _, turns := range []int{1, 16, 256} {
 		b.Run(fmt.Sprint(turns), func(b *testing.B) {
-			s := openStore(b, dbPath(b), Options{})
+			s := openStore(b, dbPath(b), Options{Synchronous: "full"})
 			m := Message{Role: "assistant", Content: strings.Repeat("a typical sentence of an answer. ", 10)}
 			work := make(chan struct{})
 			var wg sync.WaitGroup
