@@ -110,8 +110,7 @@ func (s *Store) commit(tx *sql.Tx, batch []*waiting) []error {
 		return errs
 	}
 	for i, w := range batch {
-		var whole bool
-		if errs[i], whole = w.apart(tx); !whole {
+		if errs[i] = w.apart(tx); errors.Is(errs[i], errAlone) {
 			return slices.Repeat([]error{errAlone}, len(batch))
 		}
 	}
@@ -131,18 +130,21 @@ func (w *waiting) do(tx *sql.Tx) (err error) {
 	return w.fn(w.ctx, tx)
 }
 
-// apart makes the change so that its failure takes back nothing else; whole is false where
-// that is not certain.
-func (w *waiting) apart(tx *sql.Tx) (err error, whole bool) { //nolint:revive // the error is the change's
+// apart makes the change so that its failure takes back nothing else. Where that is not certain
+// the error is errAlone.
+func (w *waiting) apart(tx *sql.Tx) error {
 	if run(w.ctx, tx, "SAVEPOINT one") != nil {
-		return nil, false
+		return errAlone
 	}
-	err = w.do(tx)
-	if c := code(err); errors.Is(err, errAlone) || c != 0 && c&0xff != codeConstraint {
-		return nil, false
+	err := w.do(tx)
+	if c := code(err); c != 0 && c&0xff != codeConstraint {
+		return errAlone
 	}
 	if err != nil && run(w.ctx, tx, "ROLLBACK TO one") != nil {
-		return nil, false // SQLite has taken the whole transaction back itself
+		return errAlone // SQLite has taken the whole transaction back itself
 	}
-	return err, run(w.ctx, tx, "RELEASE one") == nil
+	if run(w.ctx, tx, "RELEASE one") != nil {
+		return errAlone
+	}
+	return err
 }

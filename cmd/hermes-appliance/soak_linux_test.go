@@ -40,8 +40,6 @@ type soak struct {
 }
 
 // kinds are the kinds of traffic.
-//
-//nolint:gochecknoglobals // a table
 var kinds = [...]struct {
 	name string
 	do   func(s *soak, ctx context.Context, path, key string) error
