@@ -104,7 +104,7 @@ func (e *Environments) multiplex() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return c.With(nil).Bool("gateway", "multiplex_profiles")
+	return c.Multiplex(func(name string) (string, bool) { v, ok := e.lookup[name]; return v, ok })
 }
 
 // Getenv looks a variable up in the environment the process was started with.

@@ -47,6 +47,22 @@ func (e Editor) Set(ctx context.Context, path []string, value string) (Change, e
 	return e.edit(ctx, path, func(d *draft) error { return d.set(v) })
 }
 
+// CanSet fails as Set would, and writes nothing.
+func (e Editor) CanSet(path []string, value string) error {
+	v, err := parseValue(path, value)
+	if err != nil {
+		return err
+	}
+	if err := editable(path); err != nil {
+		return err
+	}
+	d, err := e.draft(path, func(d *draft) error { return d.set(v) })
+	if err != nil || !d.changed() {
+		return err
+	}
+	return e.unmanaged(path)
+}
+
 // Unset removes a key with all below it, so that the default counts again. A key that is not
 // there is no error.
 func (e Editor) Unset(ctx context.Context, path []string) (Change, error) {
