@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
 )
 
 // Result is what a run came to.
@@ -64,6 +65,9 @@ func (f Fleet) Apply(ctx context.Context, shown Plan, plan func(Observed) Plan) 
 		return r, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
+	if err := f.sweep(); err != nil {
+		return r, err
+	}
 	o, err := f.Observe(ctx)
 	if err != nil {
 		return r, err
@@ -100,6 +104,26 @@ func (f Fleet) lock(ctx context.Context) (func() error, error) {
 	return release, err
 }
 
+// staged is the name under which a file is written before it takes its place.
+func staged(path string) string { return "." + filepath.Base(path) + ".fleet.new" }
+
+// write replaces a file whole. Only a holder of the lock calls it, so what has the staged name
+// was left by a run that was killed.
+func (f Fleet) write(path string, data []byte) error {
+	return f.Files.Write(path, data, atomicfile.Options{Mode: 0o600, Temp: staged(path)})
+}
+
+// sweep removes what killed runs left half written.
+func (f Fleet) sweep() error {
+	var errs []error
+	for _, path := range []string{manifestPath(f.Default), recordPath(f.Default), statePath(f.Default), f.Default.Config()} {
+		if left := filepath.Join(filepath.Dir(path), staged(path)); exists(left) {
+			errs = append(errs, f.Files.Remove(left))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // multiplex makes one gateway of many, or finishes that.
 func (f Fleet) multiplex(ctx context.Context, o Observed, action Action, r *Result) error {
 	def := o.byName(home.Default)
@@ -126,7 +150,7 @@ func (f Fleet) multiplex(ctx context.Context, o Observed, action Action, r *Resu
 		}
 		f.say("wrote " + manifestPath(o.Default))
 	}
-	if err := f.bring(ctx, o, *m, rec); err != nil {
+	if err := f.bring(ctx, o, *m); err != nil {
 		return f.takeBack(ctx, *m, rec, r, err)
 	}
 	return f.confirm(ctx, o, r)
@@ -149,12 +173,12 @@ func (f Fleet) takeBack(ctx context.Context, m Manifest, rec *record, r *Result,
 }
 
 // bring takes the gateways of the profiles away and starts the one that serves them.
-func (f Fleet) bring(ctx context.Context, o Observed, m Manifest, rec *record) error {
+func (f Fleet) bring(ctx context.Context, o Observed, m Manifest) error {
 	def, h := o.byName(home.Default), o.Default
 	t, account := m.target()
 	made := len(def.Services) == 0 && t != nil
 	if made { // first, for it is what fails if the machine is not as it seems
-		if err := f.Host.Install(ctx, h, *t, account, nil); err != nil {
+		if err := f.Host.Install(ctx, h, *t, runAs(*t, account), nil); err != nil {
 			return fmt.Errorf("default: %w", err)
 		}
 		f.say(fmt.Sprintf("default: installed %s", t))
@@ -162,7 +186,7 @@ func (f Fleet) bring(ctx context.Context, o Observed, m Manifest, rec *record) e
 	if err := f.remove(ctx, o, m); err != nil {
 		return err
 	}
-	if err := f.turnOn(ctx, rec); err != nil {
+	if err := f.turnOn(ctx); err != nil {
 		return fmt.Errorf("gateway.multiplex_profiles: %w", err)
 	}
 	f.say("default: gateway.multiplex_profiles is on")

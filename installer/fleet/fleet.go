@@ -93,11 +93,12 @@ type Host interface {
 type Flag interface {
 	// On is what counts: the environment's word, the administrator's, the file's, the alias's.
 	On() (bool, error)
-	// Check fails if turning it on would be refused or have no effect.
-	Check() error
+	// Draft returns what config.yaml holds and what it would hold with the flag on and without
+	// the old key at the top of the file. It fails if that would be refused or have no effect.
+	Draft() (before, after []byte, err error)
 	// Own reports whether the file has the key itself.
 	Own() (bool, error)
-	// Turn writes it, and removes the top-level alias.
+	// Turn writes it into a file that is not what Draft knows.
 	Turn(ctx context.Context, on bool) error
 	// Clear removes it.
 	Clear(ctx context.Context) error

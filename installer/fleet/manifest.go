@@ -153,7 +153,7 @@ func (f Fleet) writeManifest(m Manifest) error {
 	if err != nil {
 		return err
 	}
-	return f.Files.Write(manifestPath(f.Default), data, atomicfile.Options{Mode: 0o600})
+	return f.write(manifestPath(f.Default), data)
 }
 
 // indented is JSON as upstream writes files of state: two spaces, no line end at the end.
@@ -189,6 +189,14 @@ func target(profiles ...Profile) (s *Service, account string) {
 		}
 	}
 	return s, account
+}
+
+// runAs is the account of a unit: a user's own has none.
+func runAs(s Service, account string) string {
+	if s.System {
+		return account
+	}
+	return ""
 }
 
 func (m Manifest) target() (*Service, string) {

@@ -66,7 +66,7 @@ func (f Fleet) Observe(ctx context.Context) (Observed, error) {
 	if o.FlagOn, err = f.Flag.On(); err != nil {
 		o.FlagErr = err
 	} else {
-		o.FlagErr = f.Flag.Check()
+		_, _, o.FlagErr = f.Flag.Draft()
 	}
 	if o.OptedOut, err = f.Flag.OptedOut(); err != nil && o.FlagErr == nil {
 		o.FlagErr = err
@@ -120,7 +120,7 @@ func (f Fleet) profile(ctx context.Context, h home.Home) (Profile, error) {
 		return p, err
 	}
 	p.units = units
-	p.UID = ownerOf(h.Dir)
+	p.UID = Owner(h.Dir)
 	for _, u := range units {
 		if !p.has(u.Service) {
 			p.Services = append(p.Services, u.Service)

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// ownerOf is the user who owns a file; nil = it cannot be told.
-func ownerOf(path string) *int {
+// Owner is the number of the user who owns a file; nil = it cannot be told.
+func Owner(path string) *int {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil

@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,7 +18,7 @@ import (
 type record struct {
 	Manifest Manifest          `json:"manifest"`
 	Config   []byte            `json:"config"`         // config.yaml before the flag was turned on
-	After    string            `json:"config_sha256"`  // of config.yaml with the flag on; "" = not turned on yet
+	After    []byte            `json:"config_after"`   // and with it
 	FlagOwn  bool              `json:"flag_own"`       // the file had the key itself
 	Units    map[string][]Unit `json:"units"`          // by profile
 	Last     bool              `json:"last,omitempty"` // all is back but the default gateway
@@ -47,7 +48,7 @@ func (f Fleet) writeRecord(r *record) error {
 	if err := f.Files.Mkdir(f.Default.State(), 0o700); err != nil {
 		return err
 	}
-	return f.Files.Write(recordPath(f.Default), data, atomicfile.Options{Mode: 0o600})
+	return f.write(recordPath(f.Default), data)
 }
 
 // of reports whether a record was written with that manifest: upstream may have written another
@@ -71,15 +72,29 @@ func (r *record) files(name string, s Service) (out []File) {
 	return out
 }
 
+// active reports whether a profile's unit of one kind ran; unknown is the answer if nobody kept
+// that: of two units of one profile only one can run.
+func (r *record) active(name string, s Service, unknown bool) bool {
+	if r == nil {
+		return unknown
+	}
+	for _, u := range r.Units[name] {
+		if u.Service == s && u.Active {
+			return true
+		}
+	}
+	return false
+}
+
 func (f Fleet) dropRecord() error { return f.Files.Remove(recordPath(f.Default)) }
 
 // newRecord keeps what a migration is about to change.
 func (f Fleet) newRecord(o Observed, m Manifest) (*record, error) {
-	data, _, err := atomicfile.Read(f.Default.Config())
-	if err != nil {
+	r := &record{Manifest: m, Units: map[string][]Unit{}}
+	var err error
+	if r.Config, r.After, err = f.Flag.Draft(); err != nil {
 		return nil, err
 	}
-	r := &record{Manifest: m, Config: data, Units: map[string][]Unit{}}
 	if r.FlagOwn, err = f.Flag.Own(); err != nil {
 		return nil, err
 	}
@@ -91,54 +106,49 @@ func (f Fleet) newRecord(o Observed, m Manifest) (*record, error) {
 	return r, nil
 }
 
-// turnOn writes the flag and notes what the file became.
-func (f Fleet) turnOn(ctx context.Context, r *record) error {
-	if err := f.Flag.Turn(ctx, true); err != nil {
-		return err
-	}
-	if r == nil || r.After != "" {
-		return nil
-	}
-	_, st, err := atomicfile.Read(f.Default.Config())
+// turnOn writes the flag: the file as it was drafted, if it still is what the draft was made from.
+func (f Fleet) turnOn(ctx context.Context) error {
+	before, after, err := f.Flag.Draft()
 	if err != nil {
 		return err
 	}
-	r.After = st.SHA256
-	return f.writeRecord(r)
+	return f.putConfig(ctx, before, after)
 }
 
 // turnBack gives the flag its old value: the old file, byte for byte, if nobody else changed
 // it since, else by an edit of that one key.
-func (f Fleet) turnBack(ctx context.Context, m Manifest, r *record) (err error) {
-	own := m.FlagWas
-	if r != nil {
-		own = r.FlagOwn
-		_, st, err := atomicfile.Read(f.Default.Config())
-		if err != nil {
-			return err
-		}
-		if st.Exists && st.SHA256 == atomicfile.Hash(r.Config) {
-			return nil
-		}
-		if st.Exists && st.SHA256 == r.After {
-			return f.putConfig(ctx, r)
-		}
+func (f Fleet) turnBack(ctx context.Context, m Manifest, r *record) error {
+	if r == nil {
+		return f.Flag.Turn(ctx, m.FlagWas)
 	}
-	if own || r == nil {
+	data, _, err := atomicfile.Read(f.Default.Config())
+	switch {
+	case err != nil:
+		return err
+	case bytes.Equal(data, r.Config):
+		return nil
+	case bytes.Equal(data, r.After):
+		return f.putConfig(ctx, r.After, r.Config)
+	case r.FlagOwn:
 		return f.Flag.Turn(ctx, m.FlagWas)
 	}
 	return f.Flag.Clear(ctx)
 }
 
-// putConfig writes the old config.yaml, if it still is what turnOn made.
-func (f Fleet) putConfig(ctx context.Context, r *record) (err error) {
+// putConfig replaces config.yaml, if it holds what it should.
+func (f Fleet) putConfig(ctx context.Context, from, to []byte) (err error) {
+	if bytes.Equal(from, to) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
 	release, err := f.Default.Lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	if _, st, err := atomicfile.Read(f.Default.Config()); err != nil || st.SHA256 != r.After {
+	if data, _, err := atomicfile.Read(f.Default.Config()); err != nil || !bytes.Equal(data, from) {
 		return errors.Join(err, errors.New("someone wrote "+f.Default.Config()+" meanwhile; run again"))
 	}
-	return f.Files.Write(f.Default.Config(), r.Config, atomicfile.Options{})
+	return f.write(f.Default.Config(), to)
 }

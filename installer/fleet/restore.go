@@ -73,18 +73,21 @@ func (f Fleet) bringBack(ctx context.Context, q Profile, rec *record) error {
 		return err
 	}
 	said := q.Name + ": has its own gateway again"
-	for _, s := range q.Services {
+	for i, s := range q.Services {
 		installed, active := has(units, s)
-		if installed && active {
+		start := rec.active(q.Name, s, i == 0)
+		if installed && (active || !start) {
 			continue
 		}
 		if !installed {
-			if err := f.Host.Install(ctx, h, s, q.RunAs, rec.files(q.Name, s)); err != nil {
+			if err := f.Host.Install(ctx, h, s, runAs(s, q.RunAs), rec.files(q.Name, s)); err != nil {
 				return err
 			}
 		}
-		if err := f.Host.Start(ctx, h, s); err != nil {
-			return err
+		if start {
+			if err := f.Host.Start(ctx, h, s); err != nil {
+				return err
+			}
 		}
 		f.say(said)
 	}
@@ -123,7 +126,7 @@ func (f Fleet) defaultBack(ctx context.Context, m Manifest, rec *record) error {
 	if len(m.Default.Services) > 0 {
 		s := m.Default.Services[0]
 		if installed, _ := has(units, s); !installed {
-			if err := f.Host.Install(ctx, h, s, m.Default.RunAs, rec.files(home.Default, s)); err != nil {
+			if err := f.Host.Install(ctx, h, s, runAs(s, m.Default.RunAs), rec.files(home.Default, s)); err != nil {
 				return err
 			}
 		}

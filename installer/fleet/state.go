@@ -77,7 +77,7 @@ func (f Fleet) clearServed(profiles []string) error {
 	if bytes.Equal(out, data) {
 		return nil
 	}
-	return f.Files.Write(path, out, atomicfile.Options{Mode: 0o600})
+	return f.write(path, out)
 }
 
 // member is one key of a JSON object with its value as it is written.

@@ -32,7 +32,7 @@ import (
 func newGateway(st *state) *cobra.Command {
 	return group(st, "gateway", "Run the gateway",
 		"The gateway serves the profiles of a home: it answers through the API, runs tools, and remembers.",
-		"  hermes-appliance gateway run", newGatewayRun(st))
+		"  hermes-appliance gateway run", newGatewayRun(st), newGatewayMigrate(st))
 }
 
 type runOptions struct {

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hermes-appliance/hermes-appliance/appliance"
+	"github.com/hermes-appliance/hermes-appliance/appliance/config"
+	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
+	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+	"github.com/hermes-appliance/hermes-appliance/installer/fleet"
+	"github.com/hermes-appliance/hermes-appliance/service"
+)
+
+// gatewayHost is this machine: units by systemd, processes by their records.
+type gatewayHost struct {
+	*fleet.Systemd
+
+	env     Env
+	environ *appliance.Environments // of the home that this process was started for
+	refusal string
+}
+
+func newGatewayHost(env Env, e *appliance.Environments, root home.Home) gatewayHost {
+	owner := fleet.Owner(root.Dir)
+	s := &fleet.Systemd{
+		SystemDir: "/etc/systemd/system", Default: root, UID: os.Getuid(), Owner: owner, Lookup: accountID,
+		Spec: func(h home.Home, system bool, account string) (service.Spec, error) {
+			return gatewaySpec(env, h, system, account)
+		},
+	}
+	own, account := owner == nil || *owner == s.UID, env.Getenv("HOME")
+	if !own { // root looks at the units of the user whose home this is
+		if u, err := user.LookupId(strconv.Itoa(*owner)); err == nil {
+			account = u.HomeDir
+		}
+	}
+	s.UserDir = userUnits(env, account, own)
+	s.Platform = filepath.Join(account, ".hermes")
+	if data, err := os.ReadFile("/proc/self/cgroup"); err == nil {
+		s.Cgroup = strings.TrimSpace(string(data))
+	}
+	s.Systemctl = func(ctx context.Context, args ...string) (string, int, error) { return systemctl(ctx, env, args) }
+	h := gatewayHost{Systemd: s, env: env, environ: e}
+	h.refuse()
+	return h
+}
+
+// refuse says on which hosts gateways are not moved by this command.
+func (g *gatewayHost) refuse() {
+	first, _ := os.ReadFile("/proc/1/comm") //nolint:errcheck // there is none on other systems
+	_, err := os.Stat("/run/s6/basedir")
+	switch {
+	case runtime.GOOS == "windows":
+		g.refusal = "on Windows the tasks of the profiles are not moved yet: remove them, set gateway.multiplex_profiles: true and restart the default gateway"
+	case runtime.GOOS == "darwin":
+		g.refusal = "on macOS the agents of the profiles are not moved yet: remove them, set gateway.multiplex_profiles: true and restart the default gateway"
+	case strings.TrimSpace(string(first)) == "s6-svscan" && err == nil:
+		g.refusal = "in a container under s6 set gateway.multiplex_profiles: true and restart the container"
+	}
+}
+
+func (g gatewayHost) Refusal() string { return g.refusal }
+
+func (g gatewayHost) UID() int { return g.Systemd.UID }
+
+// Process is who gateway.pid names, if that lives and is of this home: a profile that was copied
+// has the file of another one.
+func (g gatewayHost) Process(h home.Home) (fleet.Process, bool, error) {
+	r, live, err := gateway.Running(h)
+	if err != nil || !live || r.Home != "" && !sameDir(r.Home, h.Dir) {
+		return fleet.Process{}, false, err
+	}
+	return fleet.Process{PID: r.PID, UID: fleet.Owner(fmt.Sprintf("/proc/%d", r.PID))}, true, nil
+}
+
+func sameDir(a, b string) bool {
+	x, err := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(x, y)
+}
+
+// How long a gateway has to end, and to claim its home.
+const (
+	stopPatience  = 60 * time.Second
+	spawnPatience = 60 * time.Second
+	lookAgain     = 100 * time.Millisecond
+)
+
+// StopProcess announces the stop, so that it counts as planned, and sends SIGTERM; what does not
+// end is killed. The process is looked at again before each signal: a pid is used again.
+func (g gatewayHost) StopProcess(ctx context.Context, h home.Home) error {
+	r, live, err := gateway.Running(h)
+	if err != nil || !live {
+		return err
+	}
+	if err := gateway.PlannedStop.Leave(h, r, g.env.Now()); err != nil {
+		return fmt.Errorf("the stop cannot be announced to process %d: %w", r.PID, err)
+	}
+	for _, sig := range []os.Signal{syscall.SIGTERM, os.Kill} {
+		if !r.Alive() {
+			return nil
+		}
+		p, err := os.FindProcess(r.PID)
+		if err != nil {
+			return err
+		}
+		if err := p.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return fmt.Errorf("process %d: %w", r.PID, err)
+		}
+		if err := g.until(ctx, stopPatience, func() bool { return !r.Alive() }); err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("process %d does not end", r.PID)
+}
+
+// until looks again until ok, or the patience or ctx is over.
+func (g gatewayHost) until(ctx context.Context, patience time.Duration, ok func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for !ok() {
+		select {
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Spawn starts this program for a home. Its environment is built for that home: nothing of the
+// profile that this command was started for reaches it (isolation spec R9, R11).
+func (g gatewayHost) Spawn(ctx context.Context, h home.Home) error {
+	snapshot, err := g.environ.Snapshot(ctx, h)
+	if err != nil {
+		return err
+	}
+	vars, err := g.environ.Policy().Build("host", snapshot)
+	if err != nil {
+		return err
+	}
+	bin, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), bin, "gateway", "run", "--home", h.Dir)
+	cmd.Env = append(vars, home.EnvHome+"="+h.Dir, "HERMES_GATEWAY_DETACHED=1")
+	cmd.Dir = h.Dir
+	detach(cmd)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	gone := false
+	var why error
+	err = g.until(ctx, spawnPatience, func() bool {
+		select {
+		case why = <-ended:
+			gone = true
+			return true
+		default:
+		}
+		r, live, err := gateway.Running(h)
+		return err == nil && live && r.PID == cmd.Process.Pid
+	})
+	if gone {
+		return fmt.Errorf("the gateway of %s ended at once (%v); see %s", h.Dir, why, gatewayLog(h))
+	}
+	return err
+}
+
+// systemctl runs it with what it needs to find its manager and nothing else.
+func systemctl(ctx context.Context, env Env, args []string) (string, int, error) {
+	cmd := exec.CommandContext(ctx, "systemctl", args...)
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "HOME=" + env.Getenv("HOME")}
+	if dir := runtimeDir(env); dir != "" {
+		cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+dir)
+		if info, err := os.Stat(filepath.Join(dir, "bus")); err == nil && info.Mode()&os.ModeSocket != 0 {
+			cmd.Env = append(cmd.Env, "DBUS_SESSION_BUS_ADDRESS=unix:path="+filepath.Join(dir, "bus"))
+		}
+	}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.WaitDelay = time.Second
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && ctx.Err() == nil {
+		return out.String(), exit.ExitCode(), nil
+	}
+	return out.String(), 0, err
+}
+
+// runtimeDir is where the user's manager listens. One that su or sudo left behind belongs to
+// somebody else and is none (H#86558, H#43748).
+func runtimeDir(env Env) string {
+	uid := os.Getuid()
+	for _, dir := range []string{env.Getenv("XDG_RUNTIME_DIR"), fmt.Sprintf("/run/user/%d", uid)} {
+		if owner := fleet.Owner(dir); dir != "" && owner != nil && *owner == uid {
+			return dir
+		}
+	}
+	return ""
+}
+
+func accountID(name string) (int, error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		if u, err = user.LookupId(name); err != nil {
+			return 0, err
+		}
+	}
+	return strconv.Atoi(u.Uid)
+}
+
+// gatewaySpec says what the service of a home is: this program, for that home.
+func gatewaySpec(env Env, h home.Home, system bool, account string) (service.Spec, error) {
+	bin, err := os.Executable()
+	if err != nil {
+		return service.Spec{}, err
+	}
+	s := service.Spec{
+		Scope: service.User, Home: h.Dir, Exec: []string{bin, "gateway", "run"}, Cron: 30 * time.Second,
+		Path: []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"},
+	}
+	if c, err := config.Load(h, config.Options{AdminDir: home.AdminDir(env.Getenv)}); err == nil && c.Has("gateway", "restart_drain_timeout") {
+		if s.Drain, err = c.With(nil).Duration("gateway", "restart_drain_timeout"); err != nil {
+			return s, err
+		}
+	}
+	if !system {
+		return s, nil
+	}
+	u, err := user.Lookup(account)
+	if err != nil {
+		return s, err
+	}
+	g, err := user.LookupGroupId(u.Gid)
+	if err != nil {
+		return s, err
+	}
+	s.Scope, s.Account, s.Group, s.AccountHome = service.System, u.Username, g.Name, u.HomeDir
+	s.UID, err = strconv.Atoi(u.Uid)
+	return s, err
+}
