@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+
+package installer
+
+import (
+	"encoding/binary"
+	"regexp"
+	"strings"
+	"unicode/utf16"
+
+	"github.com/aymanbagabas/go-udiff"
+)
+
+// Diff shows what would change in files, as a unified diff. Values of variables that are not
+// known to be harmless are masked: what a unit held that somebody else wrote may be secret.
+func (p Plan) Diff() string {
+	var b strings.Builder
+	for _, s := range p.Steps {
+		if s.Op != OpFile || s.Quiet || strings.Contains(s.Path, backupMark) {
+			continue
+		}
+		if s.After.Link != "" {
+			b.WriteString("link " + s.Path + " -> " + s.After.Link + "\n")
+			continue
+		}
+		old, now := "a"+s.Path, "b"+s.Path
+		if !s.Before.Exists {
+			old = "/dev/null"
+		}
+		if !s.After.Exists {
+			now = "/dev/null"
+		}
+		b.WriteString(udiff.Unified(old, now, mask(text(s.Before.Data)), mask(text(s.After.Data))))
+	}
+	return b.String()
+}
+
+// Text prints every file as it would be, each with its path before it.
+func (d Desired) Text() string {
+	var b strings.Builder
+	for _, f := range d.Files {
+		if f.Link != "" {
+			b.WriteString("# " + f.Path + " -> " + f.Link + "\n\n")
+			continue
+		}
+		b.WriteString("# " + f.Path + "\n" + text(f.Data) + "\n")
+	}
+	return b.String()
+}
+
+// text is a file's content for people; a task's definition is UTF-16.
+func text(data []byte) string {
+	if len(data) < 2 || data[0] != 0xff || data[1] != 0xfe {
+		return string(data)
+	}
+	var units []uint16
+	for i := 2; i+1 < len(data); i += 2 {
+		units = append(units, binary.LittleEndian.Uint16(data[i:]))
+	}
+	return strings.ReplaceAll(string(utf16.Decode(units)), "\r\n", "\n")
+}
+
+var (
+	reAssign = regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_]*)=("[^"]*"|'[^']*'|[^\s"']*)`)
+	reSecret = regexp.MustCompile(`(?i)(key|token|secret|passw|credential|auth)`)
+)
+
+// mask hides values in lines that set variables, and those after options that name a secret.
+func mask(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	for i, line := range lines {
+		trimmed := strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(trimmed, "Environment=") || strings.HasPrefix(trimmed, "export ") || strings.HasPrefix(trimmed, `"`):
+			head, rest, _ := strings.Cut(line, "=")
+			if strings.HasPrefix(trimmed, "export ") {
+				head, rest = "", line
+			} else {
+				head += "="
+			}
+			lines[i] = head + reAssign.ReplaceAllStringFunc(rest, maskOne)
+		case strings.HasPrefix(trimmed, "Exec") && reSecret.MatchString(trimmed), strings.HasPrefix(trimmed, "SetCredential"):
+			head, _, _ := strings.Cut(line, "=")
+			lines[i] = head + "=***\n"
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// harmless are the variables whose values this program writes.
+func harmless(name string) bool {
+	switch name {
+	case "HERMES_HOME", "HERMES_SUPERVISED_CHILD", "HERMES_S6_SUPERVISED_CHILD", "HOME", "USER", "LOGNAME", "PATH", "LANG":
+		return true
+	}
+	return false
+}
+
+func maskOne(kv string) string {
+	name, _, _ := strings.Cut(kv, "=")
+	if harmless(name) {
+		return kv
+	}
+	return name + "=***"
+}
