@@ -9,6 +9,8 @@ import (
 	"unicode/utf16"
 
 	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/hermes-appliance/hermes-appliance/service"
 )
 
 // Diff shows what would change in files, as a unified diff. Values of variables that are not
@@ -61,27 +63,38 @@ func text(data []byte) string {
 }
 
 var (
-	reAssign = regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_]*)=("[^"]*"|'[^']*'|[^\s"']*)`)
-	reSecret = regexp.MustCompile(`(?i)(key|token|secret|passw|credential|auth)`)
+	// reSecret is what names of secrets look like, in a line that sets one.
+	reSecret = regexp.MustCompile(`(?i)^[^=]*(key|token|secret|passw|credential|auth)[^=]*=`)
+	rePlist  = regexp.MustCompile(`(?i)<key>[^<]*(key|token|secret|passw|credential|auth)[^<]*</key>`)
 )
 
-// mask hides values in lines that set variables, and those after options that name a secret.
+// mask hides the values of variables, other than those that this program writes, and of what is
+// named like a secret.
 func mask(text string) string {
 	lines := strings.SplitAfter(text, "\n")
 	for i, line := range lines {
 		trimmed := strings.TrimSpace(line)
-		switch {
-		case strings.HasPrefix(trimmed, "Environment=") || strings.HasPrefix(trimmed, "export ") || strings.HasPrefix(trimmed, `"`):
-			head, rest, _ := strings.Cut(line, "=")
-			if strings.HasPrefix(trimmed, "export ") {
-				head, rest = "", line
-			} else {
-				head += "="
+		end := line[len(strings.TrimRight(line, "\n")):]
+		switch value, ok := strings.CutPrefix(trimmed, "Environment="); {
+		case ok:
+			words, err := service.Words(value, false)
+			if err != nil {
+				lines[i] = "Environment=***" + end
+				continue
 			}
-			lines[i] = head + reAssign.ReplaceAllStringFunc(rest, maskOne)
-		case strings.HasPrefix(trimmed, "Exec") && reSecret.MatchString(trimmed), strings.HasPrefix(trimmed, "SetCredential"):
+			for n, w := range words {
+				words[n] = `"` + maskOne(w) + `"`
+			}
+			if strings.Join(words, " ") != value {
+				lines[i] = "Environment=" + strings.Join(words, " ") + end
+			}
+		case strings.HasPrefix(trimmed, "export "):
+			lines[i] = "export " + maskOne(strings.TrimPrefix(trimmed, "export ")) + end
+		case reSecret.MatchString(trimmed) && !strings.HasPrefix(trimmed, "LoadCredential"), strings.HasPrefix(trimmed, "Exec") && reSecret.MatchString(strings.TrimPrefix(trimmed, "Exec")+"="):
 			head, _, _ := strings.Cut(line, "=")
-			lines[i] = head + "=***\n"
+			lines[i] = head + "=***" + end
+		case i > 0 && rePlist.MatchString(lines[i-1]) && strings.HasPrefix(trimmed, "<string>"):
+			lines[i] = "<string>***</string>" + end
 		}
 	}
 	return strings.Join(lines, "")
