@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-
 )
 
 // initd tells OpenRC and SysV init: rc-update or update-rc.d for what starts by itself, the
@@ -83,4 +82,3 @@ func (m *initd) Show(ctx context.Context, unit string) (Props, error) {
 	}
 	return p, nil
 }
-

@@ -44,9 +44,9 @@ type entry struct {
 
 // run carries steps out.
 type run struct {
-	h     Host
-	t     Target
-	j     journal
+	h Host
+	t Target
+	j journal
 
 	notes []string // soft steps that failed
 }

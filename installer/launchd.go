@@ -137,9 +137,13 @@ func (m *launchd) Show(ctx context.Context, unit string) (Props, error) {
 func (m *launchd) Reload(context.Context) error { return nil } // bootstrap reads the file
 
 // Enable takes back a "disabled" that an earlier unload may have left (O PR#31353).
-func (m *launchd) Enable(ctx context.Context, units ...string) error { return m.each(ctx, "enable", units) }
+func (m *launchd) Enable(ctx context.Context, units ...string) error {
+	return m.each(ctx, "enable", units)
+}
 
-func (m *launchd) Disable(ctx context.Context, units ...string) error { return m.each(ctx, "disable", units) }
+func (m *launchd) Disable(ctx context.Context, units ...string) error {
+	return m.each(ctx, "disable", units)
+}
 
 func (m *launchd) each(ctx context.Context, verb string, units []string) error {
 	for _, u := range units {

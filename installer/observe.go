@@ -21,8 +21,8 @@ import (
 type Seen struct {
 	Path   string             `json:"path"`
 	Exists bool               `json:"exists"`
-	Link   string             `json:"link,omitempty"`   // what it names, if it is a link
-	Owner  string             `json:"owner,omitempty"`  // why it cannot be written here, see [home.FileOwner]
+	Link   string             `json:"link,omitempty"`  // what it names, if it is a link
+	Owner  string             `json:"owner,omitempty"` // why it cannot be written here, see [home.FileOwner]
 	Prov   service.Provenance `json:"provenance,omitzero"`
 	Data   []byte             `json:"-"`
 	Mode   fs.FileMode        `json:"-"`
@@ -33,6 +33,7 @@ type Observed struct {
 	Target
 
 	State   State  `json:"state"`
+	Manager string `json:"managed_by,omitempty"` // who configures the home
 	Reason  string `json:"reason,omitempty"`
 	Fix     string `json:"fix,omitempty"`
 	File    Seen   `json:"file"`
@@ -129,6 +130,7 @@ func (h Host) Observe(ctx context.Context, t Target, d Desired) (Observed, error
 	if f.manager, err = real.Manager(h.Getenv); err != nil {
 		return o, err
 	}
+	o.Manager = f.manager
 	if !h.Offline {
 		h.ask(ctx, &o, &f)
 	}

@@ -79,10 +79,11 @@ func (b *builder) refusal(d Desired, opt Options) *Refusal {
 		return &Refusal{Reason: reason, File: o.File.Path, Msg: msg, Fix: fix, Code: exitcode.Managed}
 	}
 	switch {
-	case o.State == Managed:
-		r := no("managed", o.Reason, o.Fix)
-		r.File = o.Home.Dir
-		return r
+	case o.Manager != "":
+		return &Refusal{
+			Reason: "managed", File: o.Home.Dir, Msg: "is managed by " + o.Manager,
+			Fix: "enable the service in the configuration of " + o.Manager, Code: exitcode.Managed,
+		}
 	case o.Props.Masked || o.File.Link == "/dev/null":
 		return no("masked", "somebody masked the service", o.Fix)
 	case o.File.Owner == "nix store" || strings.HasPrefix(o.File.Link, "/nix/store/"):

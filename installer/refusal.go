@@ -11,11 +11,11 @@ import (
 // Refusal is a reason for which nothing is done, and what removes it. No byte of the host has
 // changed.
 type Refusal struct {
-	Reason string // a word for scripts, e.g. "foreign"
-	File   string // "" = none
-	Msg    string
-	Fix    string        // a command, or what to do
-	Code   exitcode.Code // exitcode.OK: there is nothing to install here, and that is fine
+	Reason string        `json:"reason"` // a word for scripts, e.g. "foreign"
+	File   string        `json:"file,omitempty"`
+	Msg    string        `json:"message"`
+	Fix    string        `json:"fix,omitempty"` // a command, or what to do
+	Code   exitcode.Code `json:"exit"`          // exitcode.OK: there is nothing to install here, and that is fine
 }
 
 func (r *Refusal) Error() string {

@@ -117,7 +117,9 @@ func (h Host) until(ctx context.Context, t Target, d time.Duration, ok func(Prop
 // the manager will not: a second start beside the manager's own would end the new process.
 func (h Host) bringBack(ctx context.Context, t Target, p Props) (how string, err error) {
 	m := h.manager(t)
-	pending := func(p Props) bool { return p.Active == "activating" || p.Active == "deactivating" || p.Active == "reloading" }
+	pending := func(p Props) bool {
+		return p.Active == "activating" || p.Active == "deactivating" || p.Active == "reloading"
+	}
 	if pending(p) || p.PID > 0 {
 		if p, _, err = h.until(ctx, t, p.StartTime+respawnTime, func(n Props) bool { return n.Running() || !pending(n) && n.PID == 0 }); err != nil {
 			return "", err

@@ -68,13 +68,13 @@ type Step struct {
 	Unit   string   `json:"unit,omitempty"`
 	Units  []string `json:"units,omitempty"`
 	User   string   `json:"user,omitempty"`
-	PID    int      `json:"pid,omitempty"`    // that runs before
-	Role   Role     `json:"role,omitempty"`   // of a file
-	Why    string   `json:"why,omitempty"`    // for people
-	Soft   bool     `json:"soft,omitempty"`   // that it fails is said, and is no failure
-	Quiet  bool     `json:"quiet,omitempty"`  // of no interest to people
-	Before Image    `json:"-"`                // of a file
-	After  Image    `json:"-"`                // of a file
+	PID    int      `json:"pid,omitempty"`   // that runs before
+	Role   Role     `json:"role,omitempty"`  // of a file
+	Why    string   `json:"why,omitempty"`   // for people
+	Soft   bool     `json:"soft,omitempty"`  // that it fails is said, and is no failure
+	Quiet  bool     `json:"quiet,omitempty"` // of no interest to people
+	Before Image    `json:"-"`               // of a file
+	After  Image    `json:"-"`               // of a file
 }
 
 // String is one line for people.

@@ -175,3 +175,22 @@ func (h Host) settled(t Target, standing *Found, program string) error {
 	}
 	return nil
 }
+
+// Hardening is the profile of hardening that the service has, "" where it has none of ours. A
+// drop-in that was taken away is a choice, too.
+func (h Host) Hardening(t Target) service.Hardening {
+	main, err := h.see(t.Kind, t.file())
+	if err != nil || t.Kind != Systemd || !main.Prov.Ours {
+		return ""
+	}
+	drop, err := h.see(t.Kind, filepath.Join(t.file()+".d", "10-hardening.conf"))
+	switch {
+	case err != nil || drop.Exists && !drop.Prov.Ours || drop.Link != "":
+		return ""
+	case !drop.Exists:
+		return service.Unlocked
+	case strings.Contains(string(drop.Data), "\nRestrictNamespaces=true\n"):
+		return service.Balanced
+	}
+	return service.Agent
+}

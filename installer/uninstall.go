@@ -84,8 +84,11 @@ func removable(o Observed, main Seen) error {
 	}
 	pinnedHome, _ := pinned(o.Kind, string(main.Data))
 	switch {
-	case o.State == Managed:
-		return &Refusal{Reason: "managed", File: o.Home.Dir, Msg: o.Reason, Fix: o.Fix, Code: exitcode.Managed}
+	case o.Manager != "":
+		return &Refusal{
+			Reason: "managed", File: o.Home.Dir, Msg: "is managed by " + o.Manager,
+			Fix: "disable the service in the configuration of " + o.Manager, Code: exitcode.Managed,
+		}
 	case main.Exists && pinnedHome != "" && pinnedHome != o.Home.Dir:
 		return refuse("other-home", "belongs to the gateway of "+pinnedHome+", not of "+o.Home.Dir, "hermes-appliance uninstall --home "+pinnedHome)
 	case main.Exists && !main.Prov.Ours:
