@@ -120,14 +120,10 @@ func serve(ctx context.Context, env Env, h home.Home, notices []string, ready fu
 			log.Warn("the service manager was not told", "what", what, "error", err)
 		}
 	}
-	temp := env.Getenv("TMPDIR")
-	if temp == "" {
-		temp = "/tmp"
-	}
 	defer func() { tell("stopping", notify.Stopping(context.WithoutCancel(ctx))) }()
 	return appliance.Serve(ctx, appliance.ServeOptions{
 		Environments: e, Log: log, Now: env.Now, Argv: append([]string{bin}, "gateway", "run"), Version: build.Version, Revision: build.Revision,
-		Temp: temp, Notices: notices, Restart: env.Restart,
+		Temp: temp(env), Notices: notices, Restart: env.Restart,
 		Listen: func(ctx context.Context, address string) (net.Listener, error) {
 			return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		},
