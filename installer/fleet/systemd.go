@@ -18,8 +18,8 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/service"
 )
 
-// Systemd does to units what a migration needs, through systemctl. It is the part of a [Host]
-// that concerns units; it holds no state and is safe for concurrent use.
+// Systemd does to units that are there what a migration needs, through systemctl: whoever wrote them.
+// It is part of a [Host]; it holds no state and is safe for concurrent use.
 type Systemd struct {
 	SystemDir, UserDir string // where units are, e.g. /etc/systemd/system; "" = there are none
 	Default            home.Home
@@ -32,8 +32,6 @@ type Systemd struct {
 	// Systemctl runs systemctl with the arguments. code is its exit code; err says that it did
 	// not run to its end.
 	Systemctl func(ctx context.Context, args ...string) (out string, code int, err error)
-	// Spec says what the service of a home is.
-	Spec func(h home.Home, system bool, account string) (service.Spec, error)
 	// Lookup returns the number of an account.
 	Lookup func(account string) (uid int, err error)
 }
@@ -295,14 +293,8 @@ func (s *Systemd) Uninstall(ctx context.Context, h home.Home, sv Service) error 
 	return err
 }
 
-// Install writes the files, tells the manager, enables. What it wrote is gone again if that fails.
-func (s *Systemd) Install(ctx context.Context, h home.Home, sv Service, account string, files []File) error {
-	if len(files) == 0 {
-		var err error
-		if files, err = s.render(h, sv, account); err != nil {
-			return err
-		}
-	}
+// Install puts files back, tells the manager, enables. What it wrote is gone again if that fails.
+func (s *Systemd) Install(ctx context.Context, sv Service, files []File) error {
 	var wrote, names []string
 	err := func() error {
 		for _, f := range files {
@@ -332,22 +324,4 @@ func (s *Systemd) Install(ctx context.Context, h home.Home, sv Service, account 
 		}
 	}
 	return err
-}
-
-// render writes the unit that a home should have.
-func (s *Systemd) render(h home.Home, sv Service, account string) ([]File, error) {
-	spec, err := s.Spec(h, sv.System, account)
-	if err != nil {
-		return nil, err
-	}
-	spec.Name = strings.TrimSuffix(s.unitName(h), ".service")
-	made, err := spec.Systemd()
-	if err != nil {
-		return nil, err
-	}
-	var out []File
-	for _, f := range made {
-		out = append(out, File{filepath.Join(s.dir(sv.System), f.Name), 0o644, []byte(f.Data)})
-	}
-	return out, nil
 }

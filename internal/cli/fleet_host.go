@@ -18,11 +18,9 @@ import (
 	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance"
-	"github.com/hermes-appliance/hermes-appliance/appliance/config"
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 	"github.com/hermes-appliance/hermes-appliance/installer/fleet"
-	"github.com/hermes-appliance/hermes-appliance/service"
 )
 
 // gatewayHost is this machine: units by systemd, processes by their records.
@@ -38,9 +36,6 @@ func newGatewayHost(env Env, e *appliance.Environments, root home.Home) gatewayH
 	owner := fleet.Owner(root.Dir)
 	s := &fleet.Systemd{
 		SystemDir: "/etc/systemd/system", Default: root, UID: os.Getuid(), Owner: owner, Lookup: accountID,
-		Spec: func(h home.Home, system bool, account string) (service.Spec, error) {
-			return gatewaySpec(env, h, system, account)
-		},
 	}
 	own, account := owner == nil || *owner == s.UID, env.Getenv("HOME")
 	if !own { // root looks at the units of the user whose home this is
@@ -70,6 +65,8 @@ func (g *gatewayHost) refuse() {
 		g.refusal = "on macOS the agents of the profiles are not moved yet: remove them, set gateway.multiplex_profiles: true and restart the default gateway"
 	case strings.TrimSpace(string(first)) == "s6-svscan" && err == nil:
 		g.refusal = "in a container under s6 set gateway.multiplex_profiles: true and restart the container"
+	default:
+		g.refusal = g.otherManager()
 	}
 }
 
@@ -214,45 +211,4 @@ func runtimeDir(env Env) string {
 		}
 	}
 	return ""
-}
-
-func accountID(name string) (int, error) {
-	u, err := user.Lookup(name)
-	if err != nil {
-		if u, err = user.LookupId(name); err != nil {
-			return 0, err
-		}
-	}
-	return strconv.Atoi(u.Uid)
-}
-
-// gatewaySpec says what the service of a home is: this program, for that home.
-func gatewaySpec(env Env, h home.Home, system bool, account string) (service.Spec, error) {
-	bin, err := os.Executable()
-	if err != nil {
-		return service.Spec{}, err
-	}
-	s := service.Spec{
-		Scope: service.User, Home: h.Dir, Exec: []string{bin, "gateway", "run"}, Cron: 30 * time.Second,
-		Path: []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"},
-	}
-	if c, err := config.Load(h, config.Options{AdminDir: home.AdminDir(env.Getenv)}); err == nil && c.Has("gateway", "restart_drain_timeout") {
-		if s.Drain, err = c.With(nil).Duration("gateway", "restart_drain_timeout"); err != nil {
-			return s, err
-		}
-	}
-	if !system {
-		return s, nil
-	}
-	u, err := user.Lookup(account)
-	if err != nil {
-		return s, err
-	}
-	g, err := user.LookupGroupId(u.Gid)
-	if err != nil {
-		return s, err
-	}
-	s.Scope, s.Account, s.Group, s.AccountHome = service.System, u.Username, g.Name, u.HomeDir
-	s.UID, err = strconv.Atoi(u.Uid)
-	return s, err
 }

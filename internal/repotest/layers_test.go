@@ -60,7 +60,7 @@ func layer(rel string) (int, bool) {
 		return 6, true
 	case rel == "internal/cli":
 		return 5, true
-	case rel == "appliance", rel == "installer":
+	case rel == "appliance", rel == "installer", rel == "installer/fleet":
 		return 4, true
 	case rel == "appliance/gateway", rel == "appliance/control", rel == "appliance/web", strings.HasPrefix(rel, "appliance/platform/"):
 		return 3, true
@@ -153,6 +153,9 @@ func bans() []ban {
 	return []ban{
 		{under("migrate"), under(module+"/appliance/config", module+"/images", module+"/service", "github.com/knadh/koanf"), "migrate runs on files the loader rejects, and its steps are frozen"},
 		{under("appliance"), func(p string) bool { return p == module+"/migrate" || p == module+"/installer" }, "the runtime never changes the home's schema or the host"},
+		{under("installer"), func(p string) bool {
+			return under(module+"/appliance")(p) && p != module+"/appliance/home" && p != module+"/appliance/dotenv"
+		}, "the installer changes the host; what the runtime knows of a profile is handed to it"},
 		{under("service"), under(module + "/appliance"), "a service is described by a Spec; it knows no Hermes config"},
 		{under("internal/exitcode", "internal/buildinfo", "internal/atomicfile"), func(p string) bool {
 			return !strings.HasPrefix(p, "golang.org/x/sys") && !strings.HasPrefix(p, module)
