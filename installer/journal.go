@@ -162,7 +162,9 @@ func (r *run) undoAll(ctx context.Context) error {
 		if err == nil {
 			err = r.undo(ctx, s)
 		}
-		if errors.Is(err, errChanged) { // it is theirs, and stays
+		// What somebody changed meanwhile is theirs and stays. Linger that cannot be switched back
+		// is no reason to leave anything else half done.
+		if err != nil && (errors.Is(err, errChanged) || s.Op == OpLinger || s.Op == OpUnlingr) {
 			r.notes = append(r.notes, err.Error())
 			continue
 		}

@@ -39,7 +39,8 @@ type Observed struct {
 	File    Seen   `json:"file"`
 	Props   Props  `json:"unit"`
 	Reached bool   `json:"manager_answers"`
-	Linger  string `json:"linger,omitempty"` // "yes", "no", "unknown"; "" = it does not matter here
+	Other   int    `json:"other_process,omitempty"` // a gateway of this home that is not the service's
+	Linger  string `json:"linger,omitempty"`        // "yes", "no", "unknown"; "" = it does not matter here
 
 	Theirs  []string `json:"others_files,omitempty"` // drop-ins of other people
 	Copies  []string `json:"copies,omitempty"`       // kept of what was replaced
@@ -113,7 +114,11 @@ func (h Host) Observe(ctx context.Context, t Target, d Desired) (Observed, error
 	}
 	o.seen[t.file()] = o.File
 	for _, path := range append(d.paths(), t.notes()) {
-		if o.seen[path], err = h.see(t.Kind, path); err != nil {
+		o.seen[path], err = h.see(t.Kind, path)
+		if path == t.notes() && errors.Is(err, fs.ErrPermission) { // root's, and of no use to others
+			continue
+		}
+		if err != nil {
 			return o, err
 		}
 		for dir := filepath.Dir(path); dir != filepath.Dir(dir) && !h.exists(dir); dir = filepath.Dir(dir) {
@@ -156,16 +161,17 @@ func (h Host) ask(ctx context.Context, o *Observed, f *facts) {
 			o.Linger = "unknown"
 		}
 	}
-	if o.Kind == Systemd && o.Scope == service.User && !h.busReady() {
+	if o.Kind == Systemd && o.Scope == service.User && (o.Account.UID != h.UID || !h.busReady()) {
 		o.unasked = errors.New("no user manager in this session (no bus and no private socket)")
 		return
 	}
 	o.Props, o.unasked = h.manager(o.Target).Show(ctx, o.Unit())
 	f.props, f.reached = o.Props, o.unasked == nil
 	o.Reached = f.reached
-	if o.Props.Active == "active" {
-		f.id, f.answer = h.identify(ctx, o.Home.Dir)
-		f.wedged = wedged(o.Props, f.answer)
+	f.id, f.answer = h.identify(ctx, o.Home.Dir)
+	f.wedged = wedged(o.Props, f.answer)
+	if f.answer == nil && f.id.PID != o.Props.PID && f.reached {
+		o.Other = f.id.PID
 	}
 }
 
@@ -266,7 +272,7 @@ func (h Host) notice(o *Observed) {
 		say("linger is off: it ends when " + o.Account.Name + " logs out; loginctl enable-linger " + o.Account.Name)
 	}
 	if o.File.Prov.Edited {
-		say(o.File.Path + " was edited by hand; it is kept as it is. systemctl edit " + o.Unit() + " makes a drop-in that updates leave alone")
+		say(o.File.Path + " was edited by hand; systemctl edit " + o.Unit() + " makes a drop-in that updates leave alone")
 	}
 	if o.Props.Stale {
 		say("the manager has not read the newest definition; systemctl daemon-reload")

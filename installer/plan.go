@@ -37,11 +37,12 @@ func NewPlan(d Desired, o Observed, opt Options) (Plan, error) {
 	refusal := b.refusal(d, opt)
 	bus := d.Kind == Systemd && d.Scope == service.User && !o.offline && !o.Reached
 	linger := d.Linger && o.Linger != "yes" && !o.offline
+	var first []Step
 	if bus { // nothing else can be said to a manager that is not there
 		if linger {
-			b.step(Step{Op: OpLinger, User: d.Account.Name, Why: "its manager runs without a session"})
+			first = append(first, Step{Op: OpLinger, User: d.Account.Name, Why: "its manager runs without a session"})
 		}
-		b.step(Step{Op: OpBus, User: d.Account.Name})
+		first = append(first, Step{Op: OpBus, User: d.Account.Name})
 	}
 	changed := b.files(d, opt)
 	if !o.offline {
@@ -56,7 +57,7 @@ func NewPlan(d Desired, o Observed, opt Options) (Plan, error) {
 			return b.p, err
 		}
 	}
-	b.order(d)
+	b.order(d, first)
 	if refusal != nil {
 		return b.p, refusal
 	}
@@ -94,6 +95,12 @@ func (b *builder) refusal(d Desired, opt Options) *Refusal {
 		return no("foreign", "was not written by hermes-appliance", "--dry-run shows the difference, --force keeps a copy and replaces it")
 	case o.File.Prov.Edited && !opt.Force:
 		return no("edited", "was edited by hand", "--force keeps a copy and replaces it; systemctl edit "+d.Unit()+" is the place for changes that stay")
+	}
+	if d.Start && o.Other != 0 {
+		return &Refusal{
+			Reason: "running", File: o.Home.Dir, Msg: fmt.Sprintf("process %d runs a gateway of this home that is not the service's", o.Other),
+			Fix: "stop it first (Ctrl-C where it was started, or uninstall the service that it belongs to)", Code: exitcode.Locked,
+		}
 	}
 	for _, f := range d.Files {
 		if s := o.seen[f.Path]; s.Owner != "" && f.Role != DropIn {
@@ -219,15 +226,17 @@ func (b *builder) notes(n notes) error {
 }
 
 // order puts the steps that only count when everything is undone ahead of the others: what runs
-// now is to run again, with the manager having read the files of before.
-func (b *builder) order(d Desired) {
+// now is to run again, with the manager having read the files of before. first are those without
+// which there is no manager.
+func (b *builder) order(d Desired, first []Step) {
 	has := func(op Op) bool { return slices.ContainsFunc(b.p.Steps, func(s Step) bool { return s.Op == op }) }
-	if has(OpReload) {
-		b.p.Steps = append([]Step{{Op: OpReread}}, b.p.Steps...)
-	}
 	if has(OpRestart) {
-		b.p.Steps = append([]Step{{Op: OpRevive, Unit: d.Unit()}}, b.p.Steps...)
+		first = append(first, Step{Op: OpRevive, Unit: d.Unit()})
 	}
+	if has(OpReload) {
+		first = append(first, Step{Op: OpReread})
+	}
+	b.p.Steps = append(first, b.p.Steps...)
 }
 
 // Text prints the plan for people.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
+	"github.com/hermes-appliance/hermes-appliance/service"
 )
 
 // Op is what a step does.
@@ -245,6 +246,12 @@ func (r *run) verify(ctx context.Context, s Step) error {
 // undo takes a step back, whether it was carried out, half or not at all.
 func (r *run) undo(ctx context.Context, s Step) error {
 	m := r.h.manager(r.t)
+	if manages := s.Op != OpMkdir && s.Op != OpFile && s.Op != OpLinger && s.Op != OpUnlingr; manages && r.gone() {
+		if s.Op == OpEnable {
+			return r.unlink(s.Units)
+		}
+		return nil
+	}
 	switch s.Op {
 	case OpMkdir:
 		err := os.Remove(r.h.path(s.Path))
@@ -286,6 +293,26 @@ func (r *run) undo(ctx context.Context, s Step) error {
 	case OpReload, OpBus, OpRestart:
 	}
 	return nil
+}
+
+// gone reports whether there is no manager to be told: that of a user who neither is logged in nor
+// lingers has nothing loaded and runs nothing.
+func (r *run) gone() bool {
+	return r.t.Kind == Systemd && r.t.Scope == service.User && !r.h.busReady()
+}
+
+// unlink does what disabling does, where there is no manager to do it.
+func (r *run) unlink(units []string) error {
+	var errs []error
+	for _, u := range units {
+		for _, wants := range []string{"default.target.wants", "sockets.target.wants"} {
+			path := r.h.path(filepath.Join(r.t.dir(), wants, u))
+			if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+				errs = append(errs, r.h.Files.Remove(path))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func notEmpty(dir string) bool {

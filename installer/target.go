@@ -20,6 +20,7 @@ type Choice struct {
 	User    string        // --run-as-user; "" = see [Host.Resolve]
 	Home    string        // absolute; "" = adopt the home of the service that stands, else ~/.hermes of its account
 	Profile string        // a profile of that home; "" = itself
+	Look    bool          // nothing will be changed: another user's service will do, too
 }
 
 func uidName(h Host) string {
@@ -53,7 +54,7 @@ func (h Host) Resolve(ctx context.Context, c Choice) (t Target, standing *Found,
 	if t.Account, err = h.account(ctx, t.Scope, c.User, pinnedUser); err != nil {
 		return t, nil, err
 	}
-	if err := h.scoped(kind, t.Scope, t.Account); err != nil {
+	if err := h.scoped(kind, t.Scope, t.Account); err != nil && !c.Look {
 		return t, nil, err
 	}
 	platform := filepath.Join(t.Account.Home, ".hermes")

@@ -53,7 +53,7 @@ func NewRemoval(o Observed, purge bool) (Plan, error) {
 		b.step(Step{Op: OpFile, Path: path, Before: s.image(), Role: Definition})
 	}
 	if !o.offline && o.Reached {
-		b.step(Step{Op: OpReload})
+		b.step(Step{Op: OpReload, Unit: o.Unit()})
 	}
 	if n := o.notes; n.Lingered != "" && !o.offline {
 		b.step(Step{Op: OpUnlingr, User: n.Lingered, Soft: true, Why: "it was off before"})

@@ -31,6 +31,7 @@ type serviceOptions struct {
 	user, system bool
 	runAs, root  string
 	json         bool
+	looks        bool // nothing is changed
 }
 
 func (o *serviceOptions) register(cmd *cobra.Command) {
@@ -112,7 +113,7 @@ func (o *serviceOptions) resolve(ctx context.Context, env Env) (h installer.Host
 		}
 	}
 	h = o.host(env)
-	c := installer.Choice{User: o.runAs, Home: o.home, Profile: o.profile}
+	c := installer.Choice{User: o.runAs, Home: o.home, Profile: o.profile, Look: o.looks}
 	if c.Home == "" && o.root == "" {
 		c.Home = env.Getenv(home.EnvHome)
 	}

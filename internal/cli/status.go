@@ -88,6 +88,7 @@ func (o *statusOptions) run(ctx context.Context, env Env) error {
 // look finds the home that is meant, and its service if one is installed. Where no service can
 // be looked for that is no error: the gateway counts.
 func (o *statusOptions) look(ctx context.Context, env Env) (home.Home, *installer.Observed, error) {
+	o.looks = true
 	h, t, standing, err := o.resolve(ctx, env)
 	if err == nil && standing != nil && standing.Home == t.Home.Dir {
 		seen, err := h.Observe(ctx, t, installer.Desired{})
