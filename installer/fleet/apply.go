@@ -164,7 +164,7 @@ func (f Fleet) forget() error {
 // takeBack undoes a bring-up that failed. It works on when the caller's patience is over: half
 // a fleet is worse than a slow answer.
 func (f Fleet) takeBack(ctx context.Context, m Manifest, rec *record, r *Result, cause error) error {
-	f.say("failed: " + cause.Error() + "; bringing back what there was")
+	f.say("that failed; bringing back what there was")
 	if err := f.restore(context.WithoutCancel(ctx), m, rec, false); err != nil {
 		return fmt.Errorf("the migration failed: %w; and so did the way back: %w; run gateway migrate --standalone to go on with that", cause, err)
 	}

@@ -177,13 +177,13 @@ func TestUserUnits(t *testing.T) {
 }
 
 // TestReport17_TheUnitDoesNotStart: H#110850. The default profile has no unit, gets one, and its
-// gateway refuses its config: the units of the others are back and run, and nothing is left.
+// gateway cannot start: the units of the others are back and run, and nothing is left.
 func TestReport17_TheUnitDoesNotStart(t *testing.T) {
 	t.Parallel()
 	m := boot(t)
 	m.foreign("hermes-gateway-fun", dir+"/profiles/fun")
 	m.foreign("hermes-gateway-work", dir+"/profiles/work")
-	m.Put(dir+"/config.yaml", "ada", 0o600, []byte("# old\n_config_version: 47\n"))
+	m.Run("ada", "mkdir "+dir+"/gateway.lock")
 	before := m.lasting()
 	out := m.migrate("root", "--multiplex", 1)
 	if !strings.Contains(out, "was taken back") {
@@ -195,7 +195,7 @@ func TestReport17_TheUnitDoesNotStart(t *testing.T) {
 	if got := m.lasting(); got != before {
 		t.Errorf("not as before:\n%s\nwas\n%s", got, before)
 	}
-	m.Put(dir+"/config.yaml", "ada", 0o600, []byte("# new\n_config_version: 50\n"))
+	m.Run("ada", "rmdir "+dir+"/gateway.lock")
 	m.migrate("root", "--multiplex", 0)
 	if got, served := m.active("root", ""), m.served(); got != onlyOne || served != "default fun work" {
 		t.Errorf("one gateway: %s\n%s", served, got)

@@ -293,7 +293,15 @@ func (s *Systemd) Uninstall(ctx context.Context, h home.Home, sv Service) error 
 		_ = os.Remove(filepath.Join(s.dir(sv.System), u.Name+".d")) //nolint:errcheck // only if it is empty
 	}
 	_, err = s.ctl(ctx, sv.System, "daemon-reload")
+	for _, u := range units {
+		s.Forget(ctx, sv, u.Name)
+	}
 	return err
+}
+
+// Forget has the manager drop a unit that failed and is gone, which it would list for ever.
+func (s *Systemd) Forget(ctx context.Context, sv Service, unit string) {
+	_, _, _ = s.Systemctl(ctx, scope(sv.System, "--no-ask-password", "reset-failed", unit)...) //nolint:errcheck // it did not fail, or is gone: either is fine
 }
 
 // Install puts files back, tells the manager, enables. What it wrote is gone again if that fails.

@@ -36,7 +36,7 @@ func newFleet(env Env, launch, root home.Home) (fleet.Fleet, error) {
 		return fleet.Fleet{}, err
 	}
 	admin := home.AdminDir(env.Getenv)
-	flag := multiplexFlag{env: of, home: root, editor: (&configOptions{}).editor(root, env), options: config.Options{AdminDir: admin}}
+	flag := multiplexFlag{cli: env, env: of, home: root, editor: (&configOptions{}).editor(root, env), options: config.Options{AdminDir: admin}}
 	facts := profileFacts{env: of, root: root, options: config.Options{AdminDir: admin}}
 	return fleet.Fleet{
 		Default: root, Host: newGatewayHost(env, e, root), Flag: flag, Inspect: facts.read, Now: env.Now,
@@ -46,6 +46,7 @@ func newFleet(env Env, launch, root home.Home) (fleet.Fleet, error) {
 // multiplexFlag is gateway.multiplex_profiles of the default home. Every edit is one of config
 // set: nothing else in the file changes.
 type multiplexFlag struct {
+	cli     Env
 	env     *appliance.Environments
 	home    home.Home
 	editor  config.Editor
@@ -59,6 +60,9 @@ func (m multiplexFlag) Draft() (before, after []byte, err error) {
 	c, err := config.Load(m.home, m.options)
 	if err != nil {
 		return nil, nil, err
+	}
+	if _, err := current(m.home, m.cli); err != nil {
+		return nil, nil, err // the gateway would refuse to start
 	}
 	if c.Has(config.MultiplexAlias()...) && c.Origin(config.MultiplexAlias()...) == config.Admin {
 		file, line := c.Line(config.MultiplexAlias()...)

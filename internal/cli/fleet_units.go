@@ -39,18 +39,29 @@ func (g gatewayHost) Install(ctx context.Context, h home.Home, s fleet.Service, 
 	return err
 }
 
+// Start of the default gateway waits until it answers, and says why it does not.
+func (g gatewayHost) Start(ctx context.Context, h home.Home, s fleet.Service) error {
+	if h.Dir != g.Default.Dir {
+		return g.Systemd.Start(ctx, h, s)
+	}
+	return g.observed(ctx, h, s, installer.Host.Start)
+}
+
 // Restart lets running turns finish and waits for the new process to answer. A unit that does
 // not run is started.
 func (g gatewayHost) Restart(ctx context.Context, h home.Home, s fleet.Service) error {
+	return g.observed(ctx, h, s, installer.Host.Restart)
+}
+
+func (g gatewayHost) observed(ctx context.Context, h home.Home, s fleet.Service, do func(installer.Host, context.Context, installer.Observed) (installer.Outcome, error)) error {
 	host, r, err := g.service(ctx, h, s, "")
 	if err != nil {
 		return err
 	}
 	seen, err := host.Observe(ctx, r.Target, installer.Desired{})
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = do(host, ctx, seen)
 	}
-	_, err = host.Restart(ctx, seen)
 	return err
 }
 
@@ -62,6 +73,7 @@ func (g gatewayHost) Uninstall(ctx context.Context, h home.Home, s fleet.Service
 		host, r, err := g.service(ctx, h, s, "")
 		if err == nil {
 			_, err = host.Uninstall(ctx, r.Target, false, false)
+			g.Forget(ctx, s, r.Target.Unit())
 		}
 		if refused, ok := errors.AsType[*installer.Refusal](err); !ok || refused.Reason != "foreign" {
 			return err

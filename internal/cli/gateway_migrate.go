@@ -35,7 +35,7 @@ func newGatewayMigrate(st *state) *cobra.Command {
 		Args:                  cobra.NoArgs,
 	}
 	cmd.RunE = handler(st, func(ctx context.Context, env Env) error { return o.run(ctx, env) })
-	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage, exitcode.Locked, exitcode.Interrupted)
+	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage, exitcode.Locked, exitcode.Config, exitcode.Interrupted)
 	f := cmd.Flags()
 	f.StringVar(&o.home, "home", "", "the default home `DIR`, or one of its profiles' (default $HERMES_HOME, else ~/.hermes)")
 	f.BoolVar(&o.multiplex, "multiplex", false, "one gateway for all profiles")
