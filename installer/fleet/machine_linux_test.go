@@ -203,6 +203,10 @@ func TestReport17_TheUnitDoesNotStart(t *testing.T) {
 	if got := m.Run("root", "systemctl show -p User --value hermes-gateway"); got != "ada" {
 		t.Errorf("the new unit runs as %q", got)
 	}
+	// Report 19, H#79048: a supervised gateway has no right to take another one over.
+	if got := m.Run("root", "systemctl show -p ExecStart --value hermes-gateway"); strings.Contains(got, "--replace") || !strings.Contains(got, "gateway run") {
+		t.Errorf("the new unit runs %s", got)
+	}
 	m.migrate("root", "--standalone", 0)
 	if got := m.Run("root", "ls /etc/systemd/system"); strings.Contains(got, "hermes-gateway.service") {
 		t.Errorf("the unit that the migration made is still there:\n%s", got)

@@ -81,7 +81,24 @@ func (g gatewayHost) Process(h home.Home) (fleet.Process, bool, error) {
 	if err != nil || !live || r.Home != "" && !sameDir(r.Home, h.Dir) {
 		return fleet.Process{}, false, err
 	}
-	return fleet.Process{PID: r.PID, UID: fleet.Owner(fmt.Sprintf("/proc/%d", r.PID))}, true, nil
+	return fleet.Process{PID: r.PID, UID: processUser(r.PID)}, true, nil
+}
+
+// processUser is whose process it is, nil where that cannot be told. The owner of its directory
+// in /proc is no answer: that of a process that cannot be traced is root's.
+func processUser(pid int) *int {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "Uid:" {
+			if uid, err := strconv.Atoi(f[1]); err == nil {
+				return &uid
+			}
+		}
+	}
+	return nil
 }
 
 func sameDir(a, b string) bool {

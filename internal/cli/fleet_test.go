@@ -4,6 +4,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -205,6 +206,35 @@ func TestMigrateFlag(t *testing.T) {
 			}
 			if on, err := f.Flag.On(); !on || err != nil {
 				t.Errorf("it is not on: %v, %v", on, err)
+			}
+		})
+	}
+}
+
+// TestReport16_ServedProfile: H#109473. A profile that a live gateway serves gets no second one;
+// what a gateway left that is gone, or another process wrote, keeps nobody from starting.
+func TestReport16_ServedProfile(t *testing.T) {
+	t.Parallel()
+	me := os.Getpid()
+	for name, row := range map[string]struct {
+		pid, state string
+		want       exitcode.Code
+	}{
+		"served":                {fmt.Sprint(me), fmt.Sprintf(`{"pid": %d, "served_profiles": ["default", "work"]}`, me), exitcode.Config},
+		"not served":            {fmt.Sprint(me), fmt.Sprintf(`{"pid": %d, "served_profiles": ["default"]}`, me), exitcode.OK},
+		"another process wrote": {fmt.Sprint(me), `{"pid": 999999999, "served_profiles": ["default", "work"]}`, exitcode.OK},
+		"the writer is gone":    {"999999999", `{"pid": 999999999, "served_profiles": ["default", "work"]}`, exitcode.OK},
+		"torn":                  {fmt.Sprint(me), `{"pid": `, exitcode.OK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, _ := fleetHome(t, map[string]string{"gateway.pid": row.pid, "gateway_state.json": row.state})
+			err := unserved(home.Home{Dir: filepath.Join(dir, "profiles", "work"), Profile: "work"})
+			if got := exitcode.Of(err); got != row.want || err != nil && !strings.Contains(err.Error(), "--standalone") {
+				t.Errorf("exit %d, %v", got, err)
+			}
+			if err := unserved(home.Home{Dir: dir, Profile: home.Default}); err != nil {
+				t.Errorf("the default profile: %v", err)
 			}
 		})
 	}

@@ -61,6 +61,9 @@ func (o *fleetOptions) run(ctx context.Context, env Env) error {
 	if o.auto && o.standalone {
 		return usagef("--auto goes with --multiplex: nothing goes back by itself")
 	}
+	if o.json && !o.dryRun && o.asks(env) {
+		return usagef("--json shows no plan before it asks: pass --yes or --dry-run")
+	}
 	launch, err := home.Locate("", env.Getenv)
 	if err != nil && o.home == "" {
 		return usagef("%w", err)
@@ -97,11 +100,13 @@ func (o *fleetOptions) carryOut(ctx context.Context, env Env, f fleet.Fleet, pla
 	case doc.Plan.Blocked():
 		verdict = &codeError{exitcode.Error, "refused: nothing was changed"}
 	case o.dryRun || doc.Plan.Action == fleet.Nothing:
-	case !o.yes && !o.auto && !o.json && person(env.Stdin) && !agreed(ctx, env):
+	case o.asks(env) && !agreed(ctx, env):
 		_, err := fmt.Fprintln(env.Stdout, "nothing was changed")
 		return err
 	default:
-		f.Say = func(line string) { fmt.Fprintln(env.Stderr, line) } //nolint:errcheck // the result is what counts
+		if !o.json {
+			f.Say = func(line string) { fmt.Fprintln(env.Stdout, line) } //nolint:errcheck // the result is what counts
+		}
 		r, err := f.Apply(ctx, doc.Plan, plan)
 		doc.Result, verdict = &r, err
 	}
@@ -115,6 +120,9 @@ func (o *fleetOptions) carryOut(ctx context.Context, env Env, f fleet.Fleet, pla
 	_, err := fmt.Fprint(env.Stdout, fleetDone(*doc.Result))
 	return err
 }
+
+// asks reports whether a person is there to be asked.
+func (o *fleetOptions) asks(env Env) bool { return !o.yes && !o.auto && person(env.Stdin) }
 
 // agreed asks. Enter means yes: the command was asked for by name, and the plan stands above.
 func agreed(ctx context.Context, env Env) bool {
@@ -155,13 +163,11 @@ func fleetText(p fleet.Plan, dry bool) string {
 			fmt.Fprintf(&b, "  - %s\n", s)
 		}
 	}
-	for title, list := range map[string][]fleet.Finding{"In the way": p.Blockers} {
-		if len(list) > 0 {
-			fmt.Fprintf(&b, "%s:\n", title)
-		}
-		for _, f := range list {
-			fmt.Fprintf(&b, "  - %s\n", f)
-		}
+	if p.Blocked() {
+		b.WriteString("In the way:\n")
+	}
+	for _, f := range p.Blockers {
+		fmt.Fprintf(&b, "  - %s\n", f)
 	}
 	for _, f := range p.Notices {
 		fmt.Fprintf(&b, "note: %s\n", f)
