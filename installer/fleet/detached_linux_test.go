@@ -27,7 +27,6 @@ import (
 type program struct {
 	t         *testing.T
 	bin, home string
-	env       []string
 }
 
 func (p program) cmd(ctx context.Context, env []string, args ...string) *exec.Cmd {

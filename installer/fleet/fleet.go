@@ -11,6 +11,7 @@ package fleet
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
@@ -174,10 +175,5 @@ func (p Profile) home() home.Home { return home.Home{Dir: p.Home, Profile: p.Nam
 
 // has reports whether a unit of a kind is installed.
 func (p Profile) has(s Service) bool {
-	for _, x := range p.Services {
-		if x == s {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(p.Services, s)
 }

@@ -22,9 +22,6 @@ func kinds(fs []Finding) []string {
 	return out
 }
 
-// user is a uid in a place of its own.
-func user(uid int) *int { return &uid }
-
 // TestRefusalsAndNotices: every blocker and every notice of the way to one gateway, for a person
 // and for an updater, who has nobody to ask.
 func TestRefusalsAndNotices(t *testing.T) {
@@ -73,28 +70,74 @@ func TestRefusalsAndNotices(t *testing.T) {
 		"the default's own listeners": {"user units", func(w *world) {
 			w.facts = map[string]Facts{"default": {Listeners: []Listener{{Platform: "sms"}}}}
 		}, Migrate, nil, nil, nil, ""},
-		"unreadable config": {"user units", func(w *world) { w.bad = map[string]error{"work": errors.New("line 3: no")} },
-			Migrate, []string{"unreadable work"}, nil, nil, "line 3: no"},
-		"flag that is managed": {"user units", func(w *world) { w.bad = map[string]error{"flag": errors.New("managed by nixos")} },
-			Migrate, []string{"flag default"}, nil, nil, "managed by nixos"},
-		"system units without root": {"default detached", func(w *world) { w.notOK = map[Service]error{sys: errors.New("need root")} },
-			Migrate, []string{"manager "}, nil, nil, "systemd (system): need root"},
-		"account of the new unit (H#110850)": {"default detached", func(w *world) { w.account = errors.New("nobody") },
-			Migrate, []string{"account default"}, nil, nil, "no account to run as: nobody"},
+		"unreadable config": {
+			"user units", func(w *world) { w.bad = map[string]error{"work": errors.New("line 3: no")} },
+			Migrate,
+			[]string{"unreadable work"},
+			nil, nil, "line 3: no",
+		},
+		"flag that is managed": {
+			"user units", func(w *world) { w.bad = map[string]error{"flag": errors.New("managed by nixos")} },
+			Migrate,
+			[]string{"flag default"},
+			nil, nil, "managed by nixos",
+		},
+		"system units without root": {
+			"default detached", func(w *world) { w.notOK = map[Service]error{sys: errors.New("need root")} },
+			Migrate,
+			[]string{"manager "},
+			nil, nil, "systemd (system): need root",
+		},
+		"account of the new unit (H#110850)": {
+			"default detached", func(w *world) { w.account = errors.New("nobody") },
+			Migrate,
+			[]string{"account default"},
+			nil, nil, "no account to run as: nobody",
+		},
 		"account that nothing needs": {"user units", func(w *world) { w.account = errors.New("nobody") }, Migrate, nil, nil, nil, ""},
-		"inside a profile's gateway (H#109473)": {"user units", func(w *world) { w.inside = []string{"work"} },
-			Migrate, []string{"inside work"}, nil, nil, "run it from a shell of your own"},
+		"inside a profile's gateway (H#109473)": {
+			"user units", func(w *world) { w.inside = []string{"work"} },
+			Migrate,
+			[]string{"inside work"},
+			nil, nil, "run it from a shell of your own",
+		},
 		"inside the default gateway": {"user units", func(w *world) { w.inside = []string{"default"} }, Migrate, nil, nil, nil, ""},
-		"foreign unit (H#107727)": {"user units", func(w *world) { w.foreign = "it is a link to /nix/store/x" },
-			Migrate, []string{"foreign-unit fun", "foreign-unit work"}, nil, nil, "not this program's to remove: it is a link to /nix/store/x"},
-		"unit of another installation": {"user units", func(w *world) { w.pinned = map[string]string{"work": w.dir} },
-			Migrate, []string{"other-home work"}, []string{"runtime-home work"}, []string{"other-home work", "runtime-home work"}, "belongs to another installation"},
-		"unit of a home that is gone": {"user units", func(w *world) { w.pinned = map[string]string{"work": "/gone/away"} },
-			Migrate, nil, []string{"runtime-home work"}, []string{"runtime-home work"}, "runs the home /gone/away"},
-		"process of another user": {"detached", func(w *world) { w.uid, w.owner = 1000, map[string]*int{"work": user(1001)} },
-			Migrate, []string{"process work"}, []string{"user work"}, []string{"process work", "user work"}, "belongs to user 1001"},
-		"root may end it": {"detached", func(w *world) { w.owner = map[string]*int{"work": user(1001)} },
-			Migrate, nil, []string{"user work"}, []string{"user work"}, "runs as user 1001, the default one as 0"},
+		"foreign unit (H#107727)": {
+			"user units", func(w *world) { w.foreign = "it is a link to /nix/store/x" },
+			Migrate,
+			[]string{"foreign-unit fun", "foreign-unit work"},
+			nil, nil, "not this program's to remove: it is a link to /nix/store/x",
+		},
+		"unit of another installation": {
+			"user units", func(w *world) { w.pinned = map[string]string{"work": w.dir} },
+			Migrate,
+			[]string{"other-home work"},
+			[]string{"runtime-home work"},
+			[]string{"other-home work", "runtime-home work"},
+			"belongs to another installation",
+		},
+		"unit of a home that is gone": {
+			"user units", func(w *world) { w.pinned = map[string]string{"work": "/gone/away"} },
+			Migrate, nil,
+			[]string{"runtime-home work"},
+			[]string{"runtime-home work"},
+			"runs the home /gone/away",
+		},
+		"process of another user": {
+			"detached", func(w *world) { w.uid, w.owner = 1000, map[string]*int{"work": new(1001)} },
+			Migrate,
+			[]string{"process work"},
+			[]string{"user work"},
+			[]string{"process work", "user work"},
+			"belongs to user 1001",
+		},
+		"root may end it": {
+			"detached", func(w *world) { w.owner = map[string]*int{"work": new(1001)} },
+			Migrate, nil,
+			[]string{"user work"},
+			[]string{"user work"},
+			"runs as user 1001, the default one as 0",
+		},
 		"whose it is cannot be told": {"default detached", func(w *world) {
 			w.save(w.unit("work", "system")+".state", unitState{Account: "nobody-knows"})
 			w.must(w.StopProcess(t.Context(), w.home("work")))
@@ -203,7 +246,7 @@ func TestReturnRefusals(t *testing.T) {
 		"inside a unit that will go (H#109473)": {"default detached", func(w *world) { w.inside = []string{"default"} }, "inside default"},
 		"inside a unit that stays":              {"user units", func(w *world) { w.inside = []string{"default"} }, ""},
 		"process of another user": {"default detached", func(w *world) {
-			w.uid, w.owner = 1000, map[string]*int{"default": user(0)}
+			w.uid, w.owner = 1000, map[string]*int{"default": new(0)}
 		}, "process default"},
 	} {
 		t.Run(name, func(t *testing.T) {

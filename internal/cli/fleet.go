@@ -132,10 +132,7 @@ func (p profileFacts) read(ctx context.Context, h home.Home) (fleet.Facts, error
 	if err := r.sections(); err != nil {
 		return out, err
 	}
-	out.Claims, err = r.claims(h.Config())
-	if err != nil {
-		return out, err
-	}
+	out.Claims = r.claims(h.Config())
 	out.Listeners, err = r.listeners(h.Dir == p.root.Dir)
 	return out, err
 }

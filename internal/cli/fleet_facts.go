@@ -119,7 +119,7 @@ func (r *factReader) text(platform, variable, key string) string {
 }
 
 // claims are the credentials of the platforms that are not off.
-func (r *factReader) claims(file string) (out []fleet.Claim, err error) {
+func (r *factReader) claims(file string) (out []fleet.Claim) {
 	names := slices.Collect(maps.Keys(platformKeys()))
 	for name := range r.platforms {
 		if !slices.Contains(names, name) {
@@ -146,7 +146,7 @@ func (r *factReader) claims(file string) (out []fleet.Claim, err error) {
 			}
 		}
 	}
-	return out, nil
+	return out
 }
 
 // fingerprint tells equal credentials from different ones and says nothing else of them.

@@ -49,25 +49,24 @@ func newGatewayHost(env Env, e *appliance.Environments, root home.Home) gatewayH
 		s.Cgroup = strings.TrimSpace(string(data))
 	}
 	s.Systemctl = func(ctx context.Context, args ...string) (string, int, error) { return systemctl(ctx, env, args) }
-	h := gatewayHost{Systemd: s, env: env, environ: e}
-	h.refuse()
-	return h
+	g := gatewayHost{Systemd: s, env: env, environ: e}
+	g.refusal = g.refuse()
+	return g
 }
 
-// refuse says on which hosts gateways are not moved by this command.
-func (g *gatewayHost) refuse() {
+// refuse says why gateways are not moved by this command on this host, "" = they are.
+func (g gatewayHost) refuse() string {
 	first, _ := os.ReadFile("/proc/1/comm") //nolint:errcheck // there is none on other systems
 	_, err := os.Stat("/run/s6/basedir")
 	switch {
 	case runtime.GOOS == "windows":
-		g.refusal = "on Windows the tasks of the profiles are not moved yet: remove them, set gateway.multiplex_profiles: true and restart the default gateway"
+		return "on Windows the tasks of the profiles are not moved yet: remove them, set gateway.multiplex_profiles: true and restart the default gateway"
 	case runtime.GOOS == "darwin":
-		g.refusal = "on macOS the agents of the profiles are not moved yet: remove them, set gateway.multiplex_profiles: true and restart the default gateway"
+		return "on macOS the agents of the profiles are not moved yet: remove them, set gateway.multiplex_profiles: true and restart the default gateway"
 	case strings.TrimSpace(string(first)) == "s6-svscan" && err == nil:
-		g.refusal = "in a container under s6 set gateway.multiplex_profiles: true and restart the container"
-	default:
-		g.refusal = g.otherManager()
+		return "in a container under s6 set gateway.multiplex_profiles: true and restart the container"
 	}
+	return g.otherManager()
 }
 
 func (g gatewayHost) Refusal() string { return g.refusal }
@@ -193,7 +192,7 @@ func (g gatewayHost) Spawn(ctx context.Context, h home.Home) error {
 		return err == nil && live && r.PID == cmd.Process.Pid
 	})
 	if gone {
-		return fmt.Errorf("the gateway of %s ended at once (%v); see %s", h.Dir, why, gatewayLog(h))
+		return errors.Join(fmt.Errorf("the gateway of %s ended at once; see %s", h.Dir, gatewayLog(h)), why)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,9 +28,7 @@ func fleetHome(t *testing.T, files map[string]string) (dir string, env map[strin
 	all := map[string]string{
 		"config.yaml": "# top\n_config_version: 50\n", ".env": "", "profiles/work/config.yaml": "_config_version: 50\n", "profiles/fun/SOUL.md": "x",
 	}
-	for name, text := range files {
-		all[name] = text
-	}
+	maps.Copy(all, files)
 	testkit.WriteTree(t, dir, all)
 	return dir, map[string]string{"HOME": user, "HERMES_HOME": dir, "HERMES_MANAGED_DIR": filepath.Join(user, "admin")}
 }
@@ -78,10 +77,18 @@ func TestMigrateFacts(t *testing.T) {
 		says  string   // in a blocker or a notice
 	}{
 		"nothing": {nil, nil, nil, nil, ""},
-		"variables": {map[string]string{".env": "TELEGRAM_BOT_TOKEN=" + token + "\n", "profiles/work/.env": "TELEGRAM_BOT_TOKEN='" + token + "'\n"}, nil, nil,
-			[]string{"duplicate-credential work"}, "profiles default and work hold the same telegram credential: TELEGRAM_BOT_TOKEN of default in "},
-		"variable and config": {map[string]string{".env": "DISCORD_BOT_TOKEN=" + token + "\n", "profiles/work/config.yaml": "_config_version: 50\nplatforms: {discord: {enabled: true, token: \"${MY}\"}}\n", "profiles/work/.env": "MY=" + token + "\n"}, nil, nil,
-			[]string{"duplicate-credential work"}, "token of work in "},
+		"variables": {
+			map[string]string{".env": "TELEGRAM_BOT_TOKEN=" + token + "\n", "profiles/work/.env": "TELEGRAM_BOT_TOKEN='" + token + "'\n"},
+			nil, nil,
+			[]string{"duplicate-credential work"},
+			"profiles default and work hold the same telegram credential: TELEGRAM_BOT_TOKEN of default in ",
+		},
+		"variable and config": {
+			map[string]string{".env": "DISCORD_BOT_TOKEN=" + token + "\n", "profiles/work/config.yaml": "_config_version: 50\nplatforms: {discord: {enabled: true, token: \"${MY}\"}}\n", "profiles/work/.env": "MY=" + token + "\n"},
+			nil, nil,
+			[]string{"duplicate-credential work"},
+			"token of work in ",
+		},
 		"extra of two profiles": {map[string]string{
 			"profiles/fun/config.yaml":  "_config_version: 50\ngateway: {platforms: {feishu: {enabled: true, extra: {app_id: " + token + "}}}}\n",
 			"profiles/work/config.yaml": "_config_version: 50\nplatforms: {feishu: {enabled: true, extra: {app_id: " + token + "}}}\n",
@@ -98,8 +105,12 @@ func TestMigrateFacts(t *testing.T) {
 		"default config older":  {map[string]string{"config.yaml": "_config_version: 47\n"}, nil, nil, []string{"flag default"}, "migrate --home"},
 		"no config":             {map[string]string{"config.yaml": "a: [\n"}, nil, nil, []string{"unreadable default", "flag default"}, ""},
 		"managed home":          {nil, map[string]string{"HERMES_MANAGED": "nixos"}, nil, []string{"flag default"}, "nixos"},
-		"administrator": {map[string]string{"../admin/config.yaml": "gateway: {multiplex_profiles: false}\n"}, nil, nil,
-			[]string{"flag default"}, "the administrator decides"},
+		"administrator": {
+			map[string]string{"../admin/config.yaml": "gateway: {multiplex_profiles: false}\n"},
+			nil, nil,
+			[]string{"flag default"},
+			"the administrator decides",
+		},
 		"variable that turns it off": {map[string]string{".env": "GATEWAY_MULTIPLEX_PROFILES=off\n"}, nil, nil, []string{"flag default"}, "turns it off, whatever the config says"},
 		"malformed manifest":         {map[string]string{"gateway_migration.json": "{}"}, nil, nil, []string{"manifest "}, "version 1 of a manifest"},
 		"a profile as the home":      {nil, nil, []string{"--home", "profiles/work"}, nil, ""},
@@ -107,9 +118,7 @@ func TestMigrateFacts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, env := fleetHome(t, row.files)
-			for k, v := range row.env {
-				env[k] = v
-			}
+			maps.Copy(env, row.env)
 			args := slices.Clone(row.args)
 			if len(args) == 2 {
 				args[1] = filepath.Join(dir, args[1])
