@@ -54,7 +54,7 @@ func (m *initd) ResetFailed(ctx context.Context, unit string) error {
 	if m.t.Kind != OpenRC {
 		return nil
 	}
-	return m.run(ctx, "rc-service", unit, "--ifexists", "zap") // only forgets a crash
+	return m.run(ctx, "rc-service", "--ifexists", unit, "zap") // of one that crashed it forgets that
 }
 
 func (m *initd) Signal(ctx context.Context, _, signal string) error {
