@@ -284,6 +284,8 @@ func TestOpenRC(t *testing.T) {
 					}
 				case strings.HasSuffix(line, " start"):
 					s.id.PID = 5
+				case strings.HasSuffix(line, " status") && s.id.PID == 0:
+					res.Code = 3
 				case strings.HasSuffix(line, " stop"):
 					s.id.PID = 0
 				}
