@@ -65,6 +65,7 @@ func text(data []byte) string {
 var (
 	// reSecret is what names of secrets look like, in a line that sets one.
 	reSecret = regexp.MustCompile(`(?i)^[^=]*(key|token|secret|passw|credential|auth)[^=]*=`)
+	reOption = regexp.MustCompile(`(?i)(key|token|secret|passw|credential|auth)\S*[= ]`)
 	rePlist  = regexp.MustCompile(`(?i)<key>[^<]*(key|token|secret|passw|credential|auth)[^<]*</key>`)
 )
 
@@ -90,7 +91,7 @@ func mask(text string) string {
 			}
 		case strings.HasPrefix(trimmed, "export "):
 			lines[i] = "export " + maskOne(strings.TrimPrefix(trimmed, "export ")) + end
-		case reSecret.MatchString(trimmed) && !strings.HasPrefix(trimmed, "LoadCredential"), strings.HasPrefix(trimmed, "Exec") && reSecret.MatchString(strings.TrimPrefix(trimmed, "Exec")+"="):
+		case reSecret.MatchString(trimmed) && !strings.HasPrefix(trimmed, "LoadCredential"), strings.HasPrefix(trimmed, "Exec") && reOption.MatchString(trimmed):
 			head, _, _ := strings.Cut(line, "=")
 			lines[i] = head + "=***" + end
 		case i > 0 && rePlist.MatchString(lines[i-1]) && strings.HasPrefix(trimmed, "<string>"):

@@ -338,7 +338,9 @@ func (w *world) snapshot(t testing.TB) map[string]string {
 	tree := testkit.ReadTree(t, w.root)
 	p := w.load()
 	delete(tree, ".played")
-	maps.DeleteFunc(tree, func(name, _ string) bool { return strings.HasSuffix(name, "service.lock") || strings.HasPrefix(name, "run/user") })
+	maps.DeleteFunc(tree, func(name, _ string) bool {
+		return strings.HasSuffix(name, "service.lock") || strings.HasPrefix(name, "run/user")
+	})
 	tree["is loaded"], tree["runs"] = p.Loaded, fmt.Sprint(p.PID > 0)
 	return tree
 }
@@ -369,3 +371,25 @@ func (w *world) older(t testing.TB) {
 }
 
 var systemWide = Choice{Scope: service.System, Home: "/home/ada/.hermes"}
+
+// foreground is a gateway that somebody runs by hand.
+type foreground struct{}
+
+func (foreground) Identify(context.Context, string) (Identity, error) {
+	return Identity{PID: 4711}, nil
+}
+func (foreground) Announce(string, int) error { return nil }
+func (foreground) LastReason(string) string   { return "" }
+
+// signals has the calls of a world name the signals that were sent.
+func signals(w *world) Runner {
+	return func(ctx context.Context, c Command) (Result, error) {
+		res, err := w.run(ctx, c)
+		for _, a := range c.Argv {
+			if sig, ok := strings.CutPrefix(a, "--signal=SIG"); ok {
+				w.calls[len(w.calls)-1] += " " + sig
+			}
+		}
+		return res, err
+	}
+}

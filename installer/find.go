@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -81,11 +82,17 @@ func bare(kind Kind, name string) string {
 	return name
 }
 
+// reInitUser is how the scripts for OpenRC and SysV say whom the service runs as.
+var reInitUser = regexp.MustCompile(`(?m)(?:^command_user=|--chuid )'([^':]+):`)
+
 // pinned returns the home that a definition serves and the user it runs as, "" where it does
 // not say. It reads upstream's definitions and hand-written ones, too.
 func pinned(kind Kind, data string) (homeDir, user string) {
 	if kind != Systemd {
-		return provenance(kind, []byte(data)).Home, ""
+		if m := reInitUser.FindStringSubmatch(data); m != nil {
+			user = m[1]
+		}
+		return provenance(kind, []byte(data)).Home, user
 	}
 	u, err := service.ParseUnit(data)
 	if err != nil {

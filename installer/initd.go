@@ -54,7 +54,7 @@ func (m *initd) ResetFailed(ctx context.Context, unit string) error {
 	if m.t.Kind != OpenRC {
 		return nil
 	}
-	return m.run(ctx, "rc-service", unit, "--ifexists", "zap") // only forgets a crash
+	return m.run(ctx, "rc-service", "--ifexists", unit, "zap") // of one that crashed it forgets that
 }
 
 func (m *initd) Signal(ctx context.Context, _, signal string) error {
@@ -76,9 +76,22 @@ func (m *initd) Show(ctx context.Context, unit string) (Props, error) {
 		}
 		p.Enabled = len(links) > 0
 	}
-	id, err := m.h.Gateway.Identify(ctx, m.t.Home.Dir)
-	if err == nil {
-		p.Active, p.PID = "active", id.PID
+	if !p.Known {
+		return p, nil
+	}
+	argv := []string{filepath.Join("/etc/init.d", unit), "status"}
+	if m.t.Kind == OpenRC {
+		argv = []string{"rc-service", unit, "status"}
+	}
+	res, err := m.h.Run(ctx, Command{Argv: argv, Env: m.h.plainEnv()})
+	if err != nil {
+		return p, err
+	}
+	if res.Code == 0 { // its keeper runs; whether it has a process now, the gateway tells
+		p.Active, p.Sub = "activating", "auto-restart"
+	}
+	if id, err := m.h.Gateway.Identify(ctx, m.t.Home.Dir); err == nil {
+		p.Active, p.Sub, p.PID = "active", "running", id.PID
 	}
 	return p, nil
 }

@@ -228,7 +228,7 @@ func (r *run) verify(ctx context.Context, s Step) error {
 			return fmt.Errorf("%s: the manager said it was enabled, and it is not", s.Unit)
 		case s.Op == OpDisable && p.Enabled:
 			return fmt.Errorf("%s: the manager said it was disabled, and it is not", s.Unit)
-		case s.Op == OpStop && (p.PID > 0 || p.Active == "active"):
+		case s.Op == OpStop && (p.PID > 0 || p.Active == "active" || p.Active == "activating"):
 			return fmt.Errorf("%s: it was stopped and process %d still runs", s.Unit, p.PID)
 		}
 	case OpLinger, OpUnlingr:
@@ -273,9 +273,15 @@ func (r *run) undo(ctx context.Context, s Step) error {
 	case OpUnlingr:
 		return r.h.setLinger(ctx, s.User, true)
 	case OpStart:
-		err := m.Stop(ctx, s.Unit)
-		if err == nil {
-			err = m.ResetFailed(ctx, s.Unit)
+		if err := m.Stop(ctx, s.Unit); err != nil {
+			return err
+		}
+		if err := m.ResetFailed(ctx, s.Unit); err != nil {
+			return err
+		}
+		p, err := m.Show(ctx, s.Unit)
+		if err == nil && p.PID > 0 {
+			err = fmt.Errorf("%s: it was stopped and process %d still runs", s.Unit, p.PID)
 		}
 		return err
 	case OpStop:

@@ -21,8 +21,8 @@ func (s Spec) OpenRC() (File, error) {
 	set := func(name, value string) { b.WriteString(name + "=" + shellWord(value) + "\n") }
 	set("description", Description)
 	set("supervisor", "supervise-daemon")
-	set("command", s.Exec[0])
-	b.WriteString("command_args=" + shellWord(shellWords(s.Exec[1:])) + "\n")
+	set("command", "/usr/bin/env") // which becomes the program; OpenRC's own PATH stays what it is
+	set("command_args", shellWords(append(s.environment(), s.Exec...)))
 	set("command_user", s.Account+":"+s.Group)
 	set("directory", s.Home)
 	set("pidfile", "/run/"+s.Name+".pid")
@@ -31,12 +31,7 @@ func (s Spec) OpenRC() (File, error) {
 	set("retry", "TERM/"+strconv.Itoa(int(s.StopBudget().Seconds()))+"/KILL/5")
 	set("output_logger", "logger -t "+s.Name)
 	set("error_logger", "logger -t "+s.Name)
-	b.WriteString("\ndepend() {\n\tneed localmount\n\tuse net logger\n}\n\nstart_pre() {\n")
-	for _, kv := range s.environment() {
-		name, value, _ := strings.Cut(kv, "=")
-		b.WriteString("\texport " + name + "=" + shellWord(value) + "\n")
-	}
-	b.WriteString("}\n")
+	b.WriteString("\ndepend() {\n\tuse localmount netmount net logger\n}\n")
 	return File{s.Name, "#!/sbin/openrc-run\n" + Stamp(s.Home, b.String())}, nil
 }
 
