@@ -172,7 +172,7 @@ func (h Host) Stop(ctx context.Context, o Observed) (Outcome, error) {
 		out.Comment = "it does not run"
 		return out, nil
 	}
-	if h.insideOf(o.Props) {
+	if h.insideOf(o.Target, o.Props) {
 		return out, insideRefusal("stop")
 	}
 	if err := h.stop(ctx, o.Target); err != nil {
@@ -194,7 +194,7 @@ func insideRefusal(verb string) error {
 }
 
 // insideOf reports whether this process runs inside the service.
-func (h Host) insideOf(p Props) bool {
+func (h Host) insideOf(t Target, p Props) bool {
 	for pid := h.PID; p.PID > 0 && pid > 1; {
 		if pid == p.PID {
 			return true
@@ -210,14 +210,20 @@ func (h Host) insideOf(p Props) bool {
 		}
 		pid = parent
 	}
-	if p.Cgroup == "" || p.Cgroup == "/" {
-		return false
+	service, self := "", ""
+	if p.PID > 0 {
+		service, self = cgroup(h.read("/proc/"+strconv.Itoa(p.PID)+"/cgroup")), cgroup(h.read("/proc/self/cgroup"))
 	}
-	for line := range strings.Lines(h.read("/proc/self/cgroup")) {
+	return strings.Contains(service+"/", "/"+t.Unit()+"/") && (self == service || strings.HasPrefix(self, service+"/"))
+}
+
+// cgroup is the control group that systemd put a process into, as the kernel tells it.
+func cgroup(text string) string {
+	for line := range strings.Lines(text) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) == 3 && (parts[2] == p.Cgroup || strings.HasPrefix(parts[2], p.Cgroup+"/")) {
-			return true
+		if len(parts) == 3 && (parts[1] == "name=systemd" || parts[0] == "0" && parts[1] == "") {
+			return parts[2]
 		}
 	}
-	return false
+	return ""
 }

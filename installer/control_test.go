@@ -83,9 +83,10 @@ func TestRestartFromInside(t *testing.T) {
 			w, o := observed(t, nil)
 			h := w.host()
 			if how == "cgroup" {
-				o.Props.Cgroup = "/system.slice/hermes-gateway.service"
-				w.change(func(p *played) { p.Cgroup = o.Props.Cgroup })
-				testkit.WriteTree(t, w.root, map[string]string{"proc/self/cgroup": "1:name=systemd:/system.slice/hermes-gateway.service/sub\n"})
+				testkit.WriteTree(t, w.root, map[string]string{
+					fmt.Sprintf("proc/%d/cgroup", o.Props.PID): "2:cpu:/x\n1:name=systemd:/docker/1/system.slice/hermes-gateway.service\n",
+					"proc/self/cgroup":                         "2:cpu:/y\n1:name=systemd:/docker/1/system.slice/hermes-gateway.service/sub\n",
+				})
 			} else {
 				h.PID = 42
 				testkit.WriteTree(t, w.root, map[string]string{"proc/42/stat": "42 (a ) b) S 41 0", "proc/41/stat": fmt.Sprintf("41 (sh) S %d 0", o.Props.PID)})

@@ -83,9 +83,20 @@ func (h Host) container() bool {
 	return h.exists("/.dockerenv") || h.exists("/run/.containerenv") || h.Getenv("container") != ""
 }
 
+// sudo refuses a user's service that is asked for through sudo.
+func (h Host) sudo(scope service.Scope) error {
+	who := h.Getenv("SUDO_USER")
+	if scope != service.User || h.UID != 0 || who == "" || who == "root" || h.Offline || h.OS == "windows" {
+		return nil
+	}
+	return &Refusal{
+		Reason: "sudo", Msg: "a user's service is not installed through sudo: root's own manager would get it",
+		Fix: "run it as " + who + " without sudo, or sudo hermes-appliance install --system", Code: exitcode.Error,
+	}
+}
+
 // scoped refuses a scope that this process or manager cannot serve.
 func (h Host) scoped(kind Kind, scope service.Scope, self Account) error {
-	sudo := h.Getenv("SUDO_USER")
 	switch {
 	case kind == OpenRC || kind == SysV:
 		if scope == service.User {
@@ -100,11 +111,6 @@ func (h Host) scoped(kind Kind, scope service.Scope, self Account) error {
 	switch {
 	case scope == service.System && h.UID != 0:
 		return &Refusal{Reason: "not-root", Msg: "a system service needs root", Fix: "sudo hermes-appliance ... --system, or --user for one of your own", Code: exitcode.Error}
-	case scope == service.User && h.UID == 0 && sudo != "" && sudo != "root":
-		return &Refusal{
-			Reason: "sudo", Msg: "a user's service is not installed through sudo: root's own manager would get it",
-			Fix: "run it as " + sudo + " without sudo, or sudo hermes-appliance install --system", Code: exitcode.Error,
-		}
 	case scope == service.User && self.UID != h.UID:
 		return &Refusal{Reason: "other-user", Msg: "a user's service is installed by that user", Fix: "log in as " + self.Name + ", or use --system", Code: exitcode.Error}
 	}

@@ -45,7 +45,6 @@ type played struct {
 	Alive  int    `json:"alive"`  // seconds since the last sign of life
 	Sub    string `json:"sub"`
 	Reason string `json:"reason"`
-	Cgroup string `json:"cgroup"`
 	Pinned bool   `json:"pinned"` // the gateway heeds no SIGUSR1
 }
 
@@ -248,7 +247,7 @@ func (w *world) systemctl(verb string, units, argv []string) (Result, error) {
 func (w *world) show(dir, unit, text string, p played) string {
 	v := map[string]string{
 		"LoadState": "loaded", "UnitFileState": "disabled", "ActiveState": "inactive", "SubState": "dead", "Result": "success", "MainPID": fmt.Sprint(p.PID),
-		"NeedDaemonReload": "no", "TimeoutStopUSec": "1min 10s", "TimeoutStartUSec": "2min", "WatchdogUSec": "2min", "ControlGroup": p.Cgroup,
+		"NeedDaemonReload": "no", "TimeoutStopUSec": "1min 10s", "TimeoutStartUSec": "2min", "WatchdogUSec": "2min",
 		"WatchdogTimestampMonotonic": fmt.Sprint((1000 - p.Alive) * 1000000),
 	}
 	if text == "" && p.Loaded == "" {

@@ -112,7 +112,7 @@ func (h Host) Install(ctx context.Context, r Request) (rep Report, err error) {
 	if !rep.Plan.Pending() {
 		return rep, nil
 	}
-	if h.insideOf(rep.Observed.Props) {
+	if h.insideOf(rep.Observed.Target, rep.Observed.Props) {
 		return rep, insideRefusal("install")
 	}
 	rep.Warnings, err = h.carryOut(ctx, "install", rep.Plan)

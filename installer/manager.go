@@ -22,7 +22,6 @@ type Props struct {
 	Restarts int    `json:"restarts,omitempty"` // by the manager, in a row
 	Stale    bool   `json:"stale,omitempty"`    // its files changed since the manager read them
 
-	Cgroup    string        `json:"-"`
 	StopTime  time.Duration `json:"-"` // how long the manager waits for a stop; 0 = unknown
 	StartTime time.Duration `json:"-"` // and for a start
 	Watchdog  time.Duration `json:"-"` // 0 = off

@@ -19,7 +19,7 @@ func (h Host) Restart(ctx context.Context, o Observed) (Outcome, error) {
 		return out, err
 	}
 	m := h.manager(o.Target)
-	if o.Props.Running() && h.insideOf(o.Props) {
+	if o.Props.Running() && h.insideOf(o.Target, o.Props) {
 		if err := m.Signal(ctx, o.Unit(), "SIGUSR1"); err != nil {
 			return out, err
 		}

@@ -54,7 +54,7 @@ func (f facts) state(t Target) (s State, reason, fix string) {
 		return Managed, "the home is managed by " + f.manager, "change the service in the configuration of " + f.manager
 	case f.props.Masked || f.file.Link == "/dev/null":
 		return ReadOnly, "it is masked", ctl + "unmask " + t.Unit()
-	case f.file.Owner != "":
+	case sealed(f.file.Owner):
 		return ReadOnly, f.file.Owner, "change it where it comes from"
 	case !f.file.Prov.Ours:
 		return Foreign, "its definition was not written by hermes-appliance", "hermes-appliance install --force keeps a copy and replaces it"
@@ -64,6 +64,11 @@ func (f facts) state(t Target) (s State, reason, fix string) {
 		return Unloaded, "the service manager has not read the definition", "hermes-appliance start"
 	}
 	return f.running(t, ctl)
+}
+
+// sealed tells what nobody can write from what only this user cannot.
+func sealed(owner string) bool {
+	return owner != "" && owner != "read-only file" && owner != "read-only directory"
 }
 
 // running tells the state of a service that its manager knows.

@@ -44,6 +44,9 @@ func (h Host) Resolve(ctx context.Context, c Choice) (t Target, standing *Found,
 	}
 	sortFound(all)
 	t = Target{Kind: kind, Scope: h.scope(kind, c, all), image: h.Offline}
+	if err := h.sudo(t.Scope); err != nil && !c.Look {
+		return t, nil, err
+	}
 	base := pick(all, t.Scope, func(f Found) bool { return f.Name == service.Base })
 	pinnedUser := ""
 	if c.Home == "" && c.Profile == "" && base != nil {

@@ -108,7 +108,7 @@ func (h Host) Uninstall(ctx context.Context, t Target, purge, dryRun bool) (rep 
 	if rep, err = h.removal(ctx, t, purge); err != nil && !h.cutOff(t) {
 		return rep, err
 	}
-	if h.insideOf(rep.Observed.Props) {
+	if h.insideOf(rep.Observed.Target, rep.Observed.Props) {
 		return rep, insideRefusal("uninstall")
 	}
 	if !rep.Plan.Pending() && !h.cutOff(t) {

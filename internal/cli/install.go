@@ -48,7 +48,7 @@ func newInstall(st *state) *cobra.Command {
 	o.register(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.runAs, "run-as-user", "", "the `NAME` of the account that a system service runs as (default who called sudo)")
-	f.StringVar(&o.hardening, "hardening", "", "what the service is kept from: `balanced`, agent or none (default what it has, else balanced)")
+	f.StringVar(&o.hardening, "hardening", "", "the `PROFILE` of what a system service is kept from: balanced, agent or none (default what it has, else balanced)")
 	f.BoolVar(&o.noStart, "no-start", false, "do not start it now")
 	f.BoolVar(&o.noEnable, "no-enable", false, "do not have it start by itself")
 	f.BoolVar(&o.force, "force", false, "replace a definition that was edited or is not ours; a copy is kept")

@@ -194,7 +194,7 @@ func owners() map[string][]string {
 		"github.com/spf13/cobra":                            {"internal/cli"},
 		"github.com/spf13/pflag":                            {"internal/cli"},
 		"go.yaml.in/yaml/v3":                                {"migrate/yamlspan"},
-		"github.com/aymanbagabas/go-udiff":                  {"migrate", "appliance/files"}, // both show people what changes
+		"github.com/aymanbagabas/go-udiff":                  {"migrate", "appliance/files", "installer"}, // all show people what changes
 		"github.com/gofrs/flock":                            {"appliance/home"},
 		"github.com/knadh/koanf":                            {"appliance/config"},
 		"mvdan.cc/sh/v3":                                    {"appliance/approval", "appliance/terminal"},
