@@ -24,10 +24,50 @@ type listener struct {
 	server interface {
 		Serve(ctx context.Context, l net.Listener) error
 		Shutdown(ctx context.Context) error
+		Retire()
 	}
-	address string
+	address net.Addr
+	held    *held // nil = this process's own
 	done    chan error
 	client  http.Client
+}
+
+// listen makes the listener of a platform.
+func (s *server) listen(ctx context.Context, platform, address string) (*listener, net.Listener, error) {
+	l, isHeld, err := s.o.Listen(ctx, platform, address)
+	if err != nil {
+		return nil, nil, err
+	}
+	a := &listener{address: l.Addr(), done: make(chan error, 1)}
+	a.client.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, a.address.Network(), a.address.String())
+	}}
+	if !isHeld {
+		return a, l, nil
+	}
+	if got := l.Addr().String(); got != address {
+		s.o.Log.Info("the service manager's socket counts, not the address in the settings", "platform", platform, "socket", got, "settings", address)
+	}
+	a.held = newHeld(l)
+	return a, a.held, nil
+}
+
+// base is where clients of this machine reach it.
+func (a *listener) base() string {
+	tcp, ok := a.address.(*net.TCPAddr)
+	switch {
+	case !ok:
+		return "unix:" + a.address.String()
+	case tcp.IP.IsUnspecified():
+		return "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
+	}
+	return "http://" + tcp.String()
+}
+
+// loopback reports whether it is reached from this machine only.
+func (a *listener) loopback() bool {
+	tcp, ok := a.address.(*net.TCPAddr)
+	return !ok || tcp.IP.IsLoopback()
 }
 
 // platforms tries every adapter. One that fails is noted and takes nothing else down.
@@ -74,23 +114,22 @@ func (s *server) startAPI(ctx context.Context, t *Tenant) error {
 		return errors.New("API_SERVER_KEY is not set; put API_SERVER_KEY=… into .env: whoever has no key could run commands here")
 	}
 	address := net.JoinHostPort(set.host, strconv.Itoa(set.port))
-	l, err := s.o.Listen(ctx, address)
+	a, l, err := s.listen(ctx, apiName, address)
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s: %w", address, err)
 	}
-	a := &listener{address: l.Addr().String(), done: make(chan error, 1)}
 	a.server = apiserver.New(apiserver.Options{
 		Host: apiHost{s}, Log: s.o.Log, Now: s.o.Now, Version: s.o.Version, Multiplex: s.rt.Multiplexed,
 	})
 	go func() { a.done <- a.server.Serve(context.WithoutCancel(ctx), l) }()
 	s.api = a
-	s.state.SetPlatform(apiName, gateway.PlatformState{State: "connected", Listener: "http://" + a.address})
+	s.state.SetPlatform(apiName, gateway.PlatformState{State: "connected", Listener: a.base()})
 	return nil
 }
 
 // probe asks the listener for its health over a real connection.
 func (a *listener) probe(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.address+"/health", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://gateway/health", nil)
 	if err != nil {
 		return err
 	}

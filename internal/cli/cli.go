@@ -32,6 +32,7 @@ type Env struct {
 	Getenv         func(string) string
 	Now            func() time.Time
 	Restart        <-chan struct{} // somebody asks the gateway to drain and start again; nil = nobody can
+	Exit           func(code int)  // ends the process at once; nil = it cannot be
 }
 
 // Main runs one command line and returns the exit code. The result goes to Stdout, errors to

@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -108,8 +107,16 @@ func serve(ctx context.Context, env Env, h home.Home, notices []string, ready fu
 		bin = ""
 	}
 	build := buildinfo.Read()
+	pid := os.Getpid()
+	sockets, err := takeSockets(env.Getenv, pid)
+	if err != nil {
+		return &configError{err}
+	}
+	for _, name := range sockets.unknown("api_server", "webhook") {
+		log.Warn("the service manager passed a socket that nothing here serves", "name", name)
+	}
 	e, err := appliance.NewEnvironments(appliance.Options{
-		Launch: h, Environ: childenv.TakeEnviron(), Log: log, BinDir: dirOf(bin), Latest: migrate.Latest(),
+		Launch: h, Environ: others(childenv.TakeEnviron()), Log: log, BinDir: dirOf(bin), Latest: migrate.Latest(),
 	})
 	if err != nil {
 		return err
@@ -128,16 +135,15 @@ func serve(ctx context.Context, env Env, h home.Home, notices []string, ready fu
 	return appliance.Serve(ctx, appliance.ServeOptions{
 		Environments: e, Log: log, Now: env.Now, Argv: append([]string{bin}, "gateway", "run"), Version: build.Version, Revision: build.Revision,
 		Temp: temp, Notices: notices, Restart: env.Restart,
-		Listen: func(ctx context.Context, address string) (net.Listener, error) {
-			return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-		},
+		Listen: sockets.listen, Watchdog: watchdog(env.Getenv, pid), Exit: env.Exit, Dump: env.Stderr,
 		Ready: func(s gateway.Status) {
 			tell("ready", notify.Ready(ctx, fmt.Sprintf("serving %d profiles", len(s.Profiles))))
 			if ready != nil {
 				ready(s)
 			}
 		},
-		Alive: func() { tell("alive", notify.Alive(ctx)) },
+		Alive:   func() { tell("alive", notify.Alive(context.WithoutCancel(ctx))) },
+		Waiting: func(d time.Duration) { tell("waiting", notify.Wait(ctx, d)) },
 	})
 }
 
