@@ -21,6 +21,7 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 	"github.com/hermes-appliance/hermes-appliance/appliance/redact"
+	"github.com/hermes-appliance/hermes-appliance/appliance/secret"
 	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
 	"github.com/hermes-appliance/hermes-appliance/internal/buildinfo"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
@@ -115,9 +116,7 @@ func serve(ctx context.Context, env Env, h home.Home, notices []string, ready fu
 	for _, name := range sockets.unknown("api_server", "webhook") {
 		log.Warn("the service manager passed a socket that nothing here serves", "name", name)
 	}
-	e, err := appliance.NewEnvironments(appliance.Options{
-		Launch: h, Environ: others(childenv.TakeEnviron()), Log: log, BinDir: dirOf(bin), Latest: migrate.Latest(),
-	})
+	e, err := environments(env, h, log, bin)
 	if err != nil {
 		return err
 	}
@@ -145,6 +144,25 @@ func serve(ctx context.Context, env Env, h home.Home, notices []string, ready fu
 		Alive:   func() { tell("alive", notify.Alive(context.WithoutCancel(ctx))) },
 		Waiting: func(d time.Duration) { tell("waiting", notify.Wait(ctx, d)) },
 	})
+}
+
+// environments reads what the profiles and the service manager say of secrets. What the manager
+// hands over wrongly, is not run on.
+func environments(env Env, h home.Home, log *slog.Logger, bin string) (*appliance.Environments, error) {
+	var given secret.Credentials
+	if dir := env.Getenv("CREDENTIALS_DIRECTORY"); dir != "" {
+		var err error
+		if given, err = secret.ReadCredentials(dir); err != nil {
+			return nil, &configError{err}
+		}
+	}
+	e, err := appliance.NewEnvironments(appliance.Options{
+		Launch: h, Environ: others(childenv.TakeEnviron()), Log: log, BinDir: dirOf(bin), Latest: migrate.Latest(), Credentials: given,
+	})
+	if _, ok := errors.AsType[*secret.CredentialError](err); ok {
+		return nil, &configError{err}
+	}
+	return e, err
 }
 
 func dirOf(path string) string {
