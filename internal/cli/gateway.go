@@ -66,7 +66,26 @@ func (e *configError) Error() string           { return e.err.Error() }
 func (e *configError) Unwrap() error           { return e.err }
 func (e *configError) ExitCode() exitcode.Code { return exitcode.Config }
 
+// run runs the gateway. Under a manager that starts it again half a second later, one that
+// cannot start takes its time to fail; from the claim on the ledger of starts does that.
 func (o *runOptions) run(ctx context.Context, env Env) error {
+	began := env.Now()
+	err := o.serve(ctx, env)
+	code := exitcode.Of(err)
+	if env.Getenv("HERMES_SUPERVISED_CHILD") == "" || code == exitcode.OK || code == exitcode.Restart || code == exitcode.Config {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(slowFailure - env.Now().Sub(began)):
+	}
+	return err
+}
+
+// slowFailure is how long a supervised start that fails takes at least.
+const slowFailure = 5 * time.Second
+
+func (o *runOptions) serve(ctx context.Context, env Env) error {
 	h, err := o.locate(env)
 	if err != nil {
 		return err
