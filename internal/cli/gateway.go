@@ -39,6 +39,7 @@ type runOptions struct {
 	homeOptions
 	// external is what launchd's definition passes on; it changes nothing here.
 	external bool
+	replace  bool
 }
 
 func newGatewayRun(st *state) *cobra.Command {
@@ -55,6 +56,7 @@ func newGatewayRun(st *state) *cobra.Command {
 	cmd.RunE = handler(st, func(ctx context.Context, env Env) error { return o.run(ctx, env) })
 	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage, exitcode.Locked, exitcode.Restart, exitcode.Config)
 	o.register(cmd)
+	cmd.Flags().BoolVar(&o.replace, "replace", false, "end the gateway that runs on this home first; no service manager but s6 may start it so")
 	cmd.Flags().BoolVar(&o.external, "external-supervisor", false, "somebody else starts it again")
 	return cmd
 }
@@ -93,6 +95,11 @@ func (o *runOptions) serve(ctx context.Context, env Env) error {
 	notices, err := current(h, env)
 	if err != nil {
 		return err
+	}
+	if o.replace {
+		if err := replace(ctx, env, h); err != nil {
+			return err
+		}
 	}
 	return serve(ctx, env, h, notices, nil)
 }
