@@ -145,35 +145,30 @@ func (c *heldConn) Close() error {
 func (s *server) handOver(ctx context.Context, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	all := []*listener{s.api, s.hooks}
-	any := false
+	all := s.heldListeners()
 	for _, a := range all {
-		if a != nil && a.held != nil {
-			any = true
-			a.held.pause(ctx)
-			a.server.Retire()
-		}
+		a.held.pause(ctx)
+		a.server.Retire()
 	}
-	if !any {
-		return false
-	}
-	quiet := true
+	quiet := len(all) > 0
 	for _, a := range all {
-		if a != nil && a.held != nil {
-			quiet = a.held.quiet(ctx) && quiet
-		}
+		quiet = a.held.quiet(ctx) && quiet
 	}
-	if quiet && s.rt.Turns.Drain(ctx) == nil {
-		return true
-	}
-	return false
+	return quiet && s.rt.Turns.Drain(ctx) == nil
 }
 
 // takeAgain ends what handOver began.
 func (s *server) takeAgain() {
+	for _, a := range s.heldListeners() {
+		a.held.resume()
+	}
+}
+
+func (s *server) heldListeners() (out []*listener) {
 	for _, a := range []*listener{s.api, s.hooks} {
 		if a != nil && a.held != nil {
-			a.held.resume()
+			out = append(out, a)
 		}
 	}
+	return out
 }

@@ -86,7 +86,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 			o.Log.Warn("state file not written", "error", err)
 		}
 	}()
-	s.starting = s.watch("start", exitLog, startLimit, exitcode.Error)
+	s.starting = s.watch("start", exitLog, startLimit)
 	if !s.calm(ctx) {
 		s.starting.Stop()
 		s.state.Update(func(st *gateway.Status) { st.Phase = gateway.Stopped })
@@ -244,14 +244,11 @@ func (s *server) probes() []gateway.Probe {
 // watchdog over it stays armed until the process has given its home back.
 func (s *server) stop(ctx context.Context, why error) {
 	s.state.Update(func(st *gateway.Status) { st.Phase = gateway.Draining })
-	drain, code := time.Duration(0), exitcode.Error
-	if stop, ok := errors.AsType[*StopError](why); ok && stop.Code == exitcode.Restart {
-		code = stop.Code
-		if !s.wedged {
-			drain = s.drainTime()
-		}
+	drain := time.Duration(0)
+	if stop, ok := errors.AsType[*StopError](why); ok && stop.Code == exitcode.Restart && !s.wedged {
+		drain = s.drainTime()
 	}
-	s.stopping = s.watch("stop", stopLog, drain+stopLimit, code)
+	s.stopping = s.watch("stop", stopLog, drain+stopLimit)
 	base := context.WithoutCancel(ctx)
 	defer s.breathe(base)()
 	if !s.handOver(base, max(handOverLeast, min(drain, handOverMost))) && drain > 0 {

@@ -31,19 +31,19 @@ const (
 
 // watch arms the watchdog over the start, or over the stop; nil if the process cannot be ended
 // from here.
-func (s *server) watch(what, file string, limit time.Duration, code exitcode.Code) *gateway.Deadman {
+func (s *server) watch(what, file string, limit time.Duration) *gateway.Deadman {
 	if s.o.Exit == nil {
 		return nil
 	}
 	return gateway.NewDeadman(limit, func(stacks []byte) {
-		s.die(fmt.Sprintf("the %s hangs", what), file, stacks, code)
+		s.die(fmt.Sprintf("the %s hangs", what), file, stacks)
 	})
 }
 
 // die ends a process that cannot end itself: commands first, then what a person needs to know,
 // then the claim, so that the next gateway finds its way free. Whatever hangs may hang any of
 // it, so each step has its second and no more.
-func (s *server) die(what, file string, stacks []byte, code exitcode.Code) {
+func (s *server) die(what, file string, stacks []byte) {
 	step := func(f func()) {
 		done := make(chan struct{})
 		go func() {
@@ -60,19 +60,19 @@ func (s *server) die(what, file string, stacks []byte, code exitcode.Code) {
 	}
 	step(func() { s.keep(file, stacks) })
 	step(func() {
-		s.o.Log.Error(what+"; every command is killed and the process ends now", "file", filepath.Join(s.home.Dir, "logs", file), "exit", int(code))
+		s.o.Log.Error(what+"; every command is killed and the process ends now", "file", filepath.Join(s.home.Dir, "logs", file))
 		if s.o.Dump != nil {
 			s.o.Dump.Write(stacks) //nolint:errcheck,gosec // nowhere left to say it
 		}
 	})
 	step(func() {
 		s.state.Update(func(st *gateway.Status) {
-			st.Phase, st.Reason, st.Restart = gateway.Degraded, what, code == exitcode.Restart
+			st.Phase, st.Reason = gateway.Degraded, what
 		})
 		s.state.Flush() //nolint:errcheck,gosec // nowhere left to say it
 	})
 	step(func() { s.claim.Release() }) //nolint:errcheck,gosec // the kernel frees the lock with the process
-	s.o.Exit(int(code))
+	s.o.Exit(int(exitcode.Error))
 }
 
 // keep writes a diagnosis into the home's logs and returns where it is.

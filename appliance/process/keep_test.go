@@ -183,12 +183,12 @@ func TestLedgerRefusesWhatIsNone(t *testing.T) {
 	if err := os.WriteFile(victim, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, make := range map[string]func(path string) error{
+	for name, put := range map[string]func(path string) error{
 		"link":      func(path string) error { return os.Symlink(victim, path) },
 		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
 	} {
 		path := filepath.Join(dir, name)
-		if err := make(path); err != nil {
+		if err := put(path); err != nil {
 			t.Fatal(err)
 		}
 		r := newRegistry(t)
