@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hermes-appliance/hermes-appliance/appliance"
 	"github.com/hermes-appliance/hermes-appliance/appliance/config"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 	"github.com/hermes-appliance/hermes-appliance/migrate"
@@ -52,7 +53,7 @@ func Main(ctx context.Context, args []string, env Env) exitcode.Code {
 		err = &usageError{err}
 	}
 	code := exitcode.Of(err)
-	if ctx.Err() != nil && code == exitcode.Error {
+	if _, said := errors.AsType[*appliance.StopError](err); ctx.Err() != nil && code == exitcode.Error && !said {
 		code = exitcode.Interrupted
 	}
 	if f := cmd.Flags().Lookup("json"); f != nil && f.Value.String() == "true" {
