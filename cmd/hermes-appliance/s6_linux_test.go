@@ -21,7 +21,8 @@ type slot struct {
 	dir string
 }
 
-// newSlot puts the rendered slot under a real s6-svscan.
+// newSlot puts the rendered slot under a real s6-svscan. A tmpfs of Docker runs no programs, so the
+// slots are not in /run.
 func newSlot(t *testing.T) slot {
 	t.Helper()
 	m := machine.Boot(t, machine.None)
@@ -35,7 +36,7 @@ func newSlot(t *testing.T) slot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.dir = path.Join("/run/service", s.spec.Slot())
+	s.dir = path.Join("/srv/service", s.spec.Slot())
 	for _, f := range files {
 		mode := os.FileMode(0o644)
 		if strings.HasPrefix(f.Data, "#!") {
@@ -43,7 +44,7 @@ func newSlot(t *testing.T) slot {
 		}
 		m.Put(path.Join(s.dir, f.Name), "root", mode, []byte(f.Data))
 	}
-	m.Run("root", "(setsid s6-svscan /run/service >/run/svscan.log 2>&1 </dev/null &)")
+	m.Run("root", "(setsid s6-svscan /srv/service >/run/svscan.log 2>&1 </dev/null &)")
 	return s
 }
 
