@@ -82,7 +82,7 @@ func (h *held) Close() error {
 // deadline ends an Accept that waits; the zero time lets it wait.
 func (h *held) deadline(at time.Time) {
 	if l, ok := h.Listener.(interface{ SetDeadline(at time.Time) error }); ok {
-		l.SetDeadline(at) //nolint:errcheck,gosec // one that is closed takes no connections either
+		l.SetDeadline(at) //nolint:errcheck // one that is closed takes no connections either
 	}
 }
 

@@ -60,18 +60,18 @@ func (s *server) die(what, file string, stacks []byte) {
 	}
 	step(func() { s.keep(file, stacks) })
 	step(func() {
-		s.o.Log.Error(what+"; every command is killed and the process ends now", "file", filepath.Join(s.home.Dir, "logs", file))
+		s.o.Log.Error("the process hangs; every command is killed and it ends now", "what", what, "file", filepath.Join(s.home.Dir, "logs", file))
 		if s.o.Dump != nil {
-			s.o.Dump.Write(stacks) //nolint:errcheck,gosec // nowhere left to say it
+			s.o.Dump.Write(stacks) //nolint:errcheck // nowhere left to say it
 		}
 	})
 	step(func() {
 		s.state.Update(func(st *gateway.Status) {
 			st.Phase, st.Reason = gateway.Degraded, what
 		})
-		s.state.Flush() //nolint:errcheck,gosec // nowhere left to say it
+		s.state.Flush() //nolint:errcheck // nowhere left to say it
 	})
-	step(func() { s.claim.Release() }) //nolint:errcheck,gosec // the kernel frees the lock with the process
+	step(func() { s.claim.Release() }) //nolint:errcheck // the kernel frees the lock with the process
 	s.o.Exit(int(exitcode.Error))
 }
 

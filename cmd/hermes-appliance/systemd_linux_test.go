@@ -167,7 +167,7 @@ func (s *served) run(command string) string {
 // hang has the agent run a command that does not end, and waits until it runs.
 func (s *served) hang(command, sign string) {
 	s.t.Helper()
-	go s.request("/v1/chat/completions", chat("run: "+command)) //nolint:errcheck // it is cut off
+	go s.request("/v1/chat/completions", chat("run: "+command))
 	s.m.Until(sign+" runs", func() bool { return s.alive(sign) })
 }
 
@@ -202,7 +202,7 @@ func TestSystemd(t *testing.T) {
 		{"watchdog", systemdWatchdog}, {"kill", systemdKill}, {"stop", systemdStop}, {"parked", systemdParked}, {"storm", systemdStorm},
 		{"load", systemdLoad}, {"reboot", systemdReboot},
 	} {
-		if !t.Run(part.name, func(t *testing.T) { //nolint:paralleltest,tparallel // they share the machine
+		if !t.Run(part.name, func(t *testing.T) {
 			at := *s
 			at.t = t
 			part.test(t, &at)
