@@ -34,12 +34,15 @@ type Tenant struct {
 	key  profile.Key
 
 	opening sync.Mutex
+	shut    bool // nothing is opened any more
 	store   *session.Store
 	unable  error                 // why the store could not be opened the last time
 	todos   map[string]*tool.Todo // by session
 
 	term terminals
 	mcp  servers
+
+	choosing sync.Mutex // of the sandbox's image
 
 	counting sync.Mutex
 	counts   *metrics.Store // nil = nobody was counted yet
@@ -115,6 +118,9 @@ func (t *Tenant) redactor(b bound) *redact.Redactor {
 func (t *Tenant) Sessions(ctx context.Context) (*session.Store, error) {
 	t.opening.Lock()
 	defer t.opening.Unlock()
+	if t.shut {
+		return nil, session.ErrClosed
+	}
 	if t.store == nil {
 		t.store, t.unable = t.openSessions(ctx)
 	}
@@ -225,7 +231,11 @@ func (t *Tenant) run(ctx context.Context, turn *gateway.Turn, emit func(agent.Ev
 	if turn.Ask.Stateless {
 		s = &stateless{record: rec, history: turn.Ask.History}
 	}
-	return a.Run(ctx, s, turn.Ask.Input, turn.Control, emit)
+	res, err := a.Run(ctx, s, turn.Ask.Input, turn.Control, emit)
+	if err == nil && res.Stop == agent.Answered {
+		w.entitle(ctx, turn.Ask.Input.Text(), res.Text)
+	}
+	return res, err
 }
 
 // open finds or makes the session of a turn and takes its lease.
@@ -267,8 +277,10 @@ func (t *Tenant) open(ctx context.Context, turn *gateway.Turn, modelName string)
 
 // title is what a session is called until somebody names it: the beginning of its first
 // message.
-func title(a *gateway.Ask) string {
-	first, _, _ := strings.Cut(strings.TrimSpace(a.Input.Text()), "\n")
+func title(a *gateway.Ask) string { return titleOf(a.Input.Text()) }
+
+func titleOf(text string) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	if r := []rune(first); len(r) > 60 {
 		first = string(r[:59]) + "…"
 	}
@@ -283,6 +295,7 @@ func (t *Tenant) close(ctx context.Context) error {
 	err := errors.Join(t.term.close(ctx), t.uncount(ctx))
 	t.opening.Lock()
 	defer t.opening.Unlock()
+	t.shut = true
 	if t.store != nil {
 		err = errors.Join(err, t.store.Close())
 		t.store = nil

@@ -113,10 +113,7 @@ func (x *terminals) host(ctx context.Context, policy *config.Terminal) (terminal
 		if err != nil {
 			return nil, docker.Explain(err)
 		}
-		spec, err := sandbox.FromSettings(policy, sandbox.Place{
-			Home: x.t.home.Dir, Key: string(x.t.key), Profile: x.t.home.Profile, Pinned: policy.Pin() != config.NoPin,
-			User: strconv.Itoa(os.Geteuid()) + ":" + strconv.Itoa(os.Getegid()),
-		})
+		spec, err := x.t.sandboxSpec(policy)
 		if err != nil {
 			return nil, err
 		}

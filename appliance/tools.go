@@ -28,11 +28,12 @@ func (w *work) tools(ctx context.Context) (*tool.Set, error) {
 		}
 		web.AllowPrivate = on
 	}
+	d, bad := readDelegation(w.b.view, w.b.lookup, w.routes)
 	all := []tool.Tool{w.terminalTool(), w.processTool()}
 	all = append(all, w.meter.edits(tool.Files(w.files))...)
 	all = append(all, memory.Tool())
 	all = append(all, w.skills().Tools()...)
-	all = append(all, w.t.todo(w.session).Tool(), w.searchTool(), web.Tool(), w.delegateTool())
+	all = append(all, w.t.todo(w.session).Tool(), w.searchTool(), web.Tool(), w.delegateTool(d, bad))
 	if err := r.Add(all...); err != nil {
 		return nil, err
 	}

@@ -179,18 +179,31 @@ func (t *Turn) Answer(id string, a approval.Answer) error {
 	return ErrNoApproval
 }
 
+// Reviewed tells those who follow the turn what a model decided about a command.
+func (t *Turn) Reviewed(r Review) {
+	t.emit(Event{Event: agent.Event{Kind: Reviewed, Text: r.Reason}, Review: &r})
+}
+
+// Subagent tells those who follow the turn what a subagent of it does.
+func (t *Turn) Subagent(kind agent.EventKind, s Subagent, e agent.Event) {
+	e.Kind = kind
+	t.emit(Event{Event: e, Subagent: &s})
+}
+
 // Permit asks whether a command may run and waits: for an answer, for the end of the time, or
 // for the end of the turn. Nobody there, and everything that is not an answer, is no.
-func (t *Turn) Permit(ctx context.Context, v approval.Verdict, timeout time.Duration) approval.Answer {
+func (t *Turn) Permit(ctx context.Context, ask Question) approval.Answer {
 	if !t.Ask.Attended {
 		return approval.Deny
 	}
+	v, timeout := ask.Verdict, ask.Timeout
 	if timeout <= 0 {
 		timeout = approval.DefaultTimeout
 	}
 	now := t.now()
 	q := &question{answer: make(chan approval.Answer, 1), Approval: Approval{
 		ID: newID("apr_"), Command: v.Shown, Reason: v.Reason, Asked: now, Until: now.Add(timeout), Grants: len(v.Grants) > 0,
+		Subagent: ask.Subagent,
 	}}
 	t.mu.Lock()
 	if t.stopping {

@@ -98,7 +98,7 @@ func asking(n int, timeout time.Duration, answers chan<- approval.Answer) Runner
 		var wg sync.WaitGroup
 		for i := range n {
 			wg.Go(func() {
-				answers <- t.Permit(ctx, approval.Verdict{Shown: fmt.Sprint("cmd ", i), Reason: "dangerous", Grants: []string{"g"}}, timeout)
+				answers <- t.Permit(ctx, Question{Verdict: approval.Verdict{Shown: fmt.Sprint("cmd ", i), Reason: "dangerous", Grants: []string{"g"}}, Timeout: timeout})
 			})
 		}
 		wg.Wait()

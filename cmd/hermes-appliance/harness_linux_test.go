@@ -76,6 +76,7 @@ func (p *place) command(t testing.TB, args ...string) (out string, code int) {
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
+	noRace(t, string(data))
 	return string(data), cmd.ProcessState.ExitCode()
 }
 
@@ -179,6 +180,7 @@ func (p *place) launch(t testing.TB, args ...string) *running {
 		<-r.ended
 		l.Close()
 		os.RemoveAll(dir)
+		noRace(t, r.log.String())
 		if t.Failed() {
 			t.Logf("gateway said:\n%s%s", &r.out, &r.log)
 		}

@@ -198,9 +198,17 @@ func TestSystemd(t *testing.T) {
 		name string
 		test func(t *testing.T, s *served)
 	}{
-		{"ready", systemdReady}, {"hardening", systemdHardening}, {"credentials", systemdCredentials}, {"restart", systemdRestart},
-		{"watchdog", systemdWatchdog}, {"kill", systemdKill}, {"stop", systemdStop}, {"parked", systemdParked}, {"storm", systemdStorm},
-		{"load", systemdLoad}, {"reboot", systemdReboot},
+		{"ready", systemdReady},
+		{"hardening", systemdHardening},
+		{"credentials", systemdCredentials},
+		{"restart", systemdRestart},
+		{"watchdog", systemdWatchdog},
+		{"kill", systemdKill},
+		{"stop", systemdStop},
+		{"parked", systemdParked},
+		{"storm", systemdStorm},
+		{"load", systemdLoad},
+		{"reboot", systemdReboot},
 	} {
 		if !t.Run(part.name, func(t *testing.T) {
 			at := *s
