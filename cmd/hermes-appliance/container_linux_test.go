@@ -73,6 +73,7 @@ func (b *box) start(options []string, command ...string) {
 			b.t.Logf("%s:\n%s", b.name, out)
 		}
 		b.docker("rm", "-f", "-v", b.name)
+		b.docker("volume", "rm", b.name) // where a test named one
 	})
 	b.must(slices.Concat([]string{"run", "-d", "--name", b.name}, options, []string{b.image}, command)...)
 }
@@ -162,7 +163,6 @@ func TestContainerFirstStart(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
 	b.up([]string{"-v", b.name + ":/opt/data", "--health-interval=1s"})
-	t.Cleanup(func() { b.docker("rm", "-f", b.name); b.docker("volume", "rm", b.name) })
 	for line, want := range map[string]string{
 		"Uid": "10000 10000 10000 10000", "Gid": "10000 10000 10000 10000", "CapEff": "0000000000000000", "CapPrm": "0000000000000000",
 	} {
@@ -213,7 +213,7 @@ func TestContainerUpgrade(t *testing.T) {
 	for name, tt := range map[string]struct {
 		config, exit, log, after string
 	}{
-		"older":   {pendingConfig, "", "47-threshold-tokens", "# mine\n_config_version: 50   # of last year\nmodel: {}\n"},
+		"older":   {pendingConfig, "", "47-threshold-tokens", "# mine\n_config_version: 50   # of last year\ncompression: {}\nmodel: {}\n"},
 		"newer":   {"_config_version: 99\n# yes\n", "", "", "_config_version: 99\n# yes\n"},
 		"broken":  {"_config_version: 46\nmodel: [\n", "8", "config.yaml", "_config_version: 46\nmodel: [\n"},
 		"ancient": {"_config_version: 3\n", "6", "config.yaml", "_config_version: 3\n"},
@@ -310,16 +310,16 @@ func TestReport11ContainerOwners(t *testing.T) {
 		"profiles/work/repo/file": "x", "sessions/a": "x",
 	})
 	outside := mount(t, 0, map[string]string{"victim": "x", "tree/victim": "x", "twin": "x"})
-	for link, to := range map[string]string{"logs/link": "/outside/victim", "cron": "/outside/tree", "auth.json": "/outside/victim", "profiles/evil": "/outside"} {
+	for link, to := range map[string]string{"logs/link": "/outside/victim", "hooks": "/outside/tree", "auth.json": "/outside/victim", "profiles/evil": "/outside"} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Link(filepath.Join(outside, "twin"), filepath.Join(dir, "memories")); err != nil {
+	if err := errors.Join(os.Chmod(outside, 0o755), os.Link(filepath.Join(outside, "twin"), filepath.Join(dir, "twin"))); err != nil {
 		t.Fatal(err)
 	}
 	b.up([]string{"--user", "0:0", "-e", "PUID=99", "-v", dir + ":/opt/data", "-v", outside + ":/outside", "-v", mount(t, 0, map[string]string{"x": "x"}) + ":/opt/data/skills"})
-	for _, f := range []string{"workspace", "workspace/project/file", "profiles/work/repo", "profiles/work/repo/file", "logs/link", "auth.json", "memories"} {
+	for _, f := range []string{"workspace", "workspace/project/file", "profiles/work/repo", "profiles/work/repo/file", "logs/link", "auth.json", "twin"} {
 		if got := owner(t, filepath.Join(dir, f)); got != "0:0" {
 			t.Errorf("%s belongs to %s", f, got)
 		}
@@ -531,7 +531,6 @@ func TestComposeExample(t *testing.T) {
 		options = append(options, "-p", "127.0.0.1::8642")
 	}
 	b.up(options)
-	t.Cleanup(func() { b.docker("rm", "-f", b.name); b.docker("volume", "rm", b.name) })
 	if got := b.in("hermes-appliance status"); !strings.Contains(got, "0.0.0.0") && !strings.Contains(got, "[::]") {
 		t.Errorf("the API does not listen for the port that is published: %s", got)
 	}
