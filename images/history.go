@@ -86,7 +86,9 @@ func (r *Registry) history(ctx context.Context, repo Ref, rolling string) (h his
 	return h, nil
 }
 
-func historyTag(rolling string, n int) string { return fmt.Sprintf("%s%04d", historyPrefix(rolling), n) }
+func historyTag(rolling string, n int) string {
+	return fmt.Sprintf("%s%04d", historyPrefix(rolling), n)
+}
 
 // note adds a manifest to the history, unless it is the newest entry.
 func (r *Registry) note(ctx context.Context, repo Ref, h *history, m rawManifest) error {
