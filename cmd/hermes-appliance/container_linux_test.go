@@ -67,6 +67,12 @@ func (b *box) must(args ...string) string {
 // start starts a container and returns at once. Options come before the image, command after.
 func (b *box) start(options []string, command ...string) {
 	b.t.Helper()
+	b.clean()
+	b.must(slices.Concat([]string{"run", "-d", "--name", b.name}, options, []string{b.image}, command)...)
+}
+
+// clean takes the container and its volume away after the test, and shows its log if that failed.
+func (b *box) clean() {
 	b.t.Cleanup(func() {
 		if b.t.Failed() {
 			out, _ := b.docker("logs", b.name)
@@ -75,7 +81,6 @@ func (b *box) start(options []string, command ...string) {
 		b.docker("rm", "-f", "-v", b.name)
 		b.docker("volume", "rm", b.name) // where a test named one
 	})
-	b.must(slices.Concat([]string{"run", "-d", "--name", b.name}, options, []string{b.image}, command)...)
 }
 
 // up starts a container and waits until the gateway in it is well.
@@ -469,6 +474,42 @@ func TestContainerRootOnDemand(t *testing.T) {
 		}
 		b.stop()
 	}
+}
+
+// TestContainerDocs runs the first commands of docs/containers.md as they stand there, with names of
+// the test's own.
+func TestContainerDocs(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "containers.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(data), "```console\n")
+	block, _, _ = strings.Cut(block, "```")
+	var words [][]string
+	for line := range strings.Lines(strings.ReplaceAll(block, "\\\n", "")) {
+		command, ok := strings.CutPrefix(line, "$ docker ")
+		if !ok {
+			t.Fatalf("not a command: %q", line)
+		}
+		command = strings.NewReplacer("--name hermes", "--name "+b.name, "-v hermes:", "-v "+b.name+":", "exec hermes ", "exec "+b.name+" ",
+			"127.0.0.1:8642:8642", "127.0.0.1::8642", "ghcr.io/hermes-appliance/hermes-appliance:latest", b.image).Replace(command)
+		words = append(words, strings.Fields(command))
+	}
+	if len(words) != 3 || words[0][0] != "run" || !slices.Contains(words[0], b.image) {
+		t.Fatalf("the commands: %q", words)
+	}
+	b.clean()
+	b.must(words[0]...)
+	b.healthy()
+	if got := b.must(words[1]...); !strings.Contains(got, "api_server connected") {
+		t.Errorf("%v: %s", words[1], got)
+	}
+	if got := b.must(words[2]...); !strings.HasPrefix(got, "API_SERVER_KEY=") {
+		t.Errorf("%v: %s", words[2], got)
+	}
+	b.stop()
 }
 
 // composeService is what the example in the docs says of a service; nothing else may be in it.
