@@ -105,7 +105,7 @@ func (b *box) healthy() {
 }
 
 // fails starts a container that ends by itself and returns what it said and its exit code.
-func (b *box) fails(options []string, command ...string) (log string, code string) {
+func (b *box) fails(options []string, command ...string) (log, code string) {
 	b.t.Helper()
 	b.start(options, command...)
 	code = b.must("wait", b.name)

@@ -77,7 +77,7 @@ func Heal(home string, id Identity, f Facts) (h Healed, err error) {
 	}
 	w := healer{id: id, from: []uint32{0, Default}, dev: st.Dev, out: &h}
 	if f.HomeUID > 0 {
-		w.from = append(w.from, uint32(f.HomeUID)) //nolint:gosec // an id of a user
+		w.from = append(w.from, uint32(f.HomeUID))
 	}
 	if err := w.own(fd, home, &st); err != nil {
 		return h, err
@@ -228,7 +228,7 @@ func entries(fd int) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := os.NewFile(uintptr(dup), ".") //nolint:gosec // a descriptor
-	defer f.Close()                    //nolint:errcheck // opened for reading
+	f := os.NewFile(uintptr(dup), ".")
+	defer f.Close() //nolint:errcheck // opened for reading
 	return f.Readdirnames(-1)
 }

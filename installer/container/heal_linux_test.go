@@ -5,6 +5,7 @@ package container
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,9 +70,7 @@ func TestReport15Heal(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]int{}
-	for path, uid := range before {
-		want[path] = uid
-	}
+	maps.Copy(want, before)
 	for _, given := range []string{
 		".", "config.yaml", "unknown.db", "logs", "logs/gateways", "logs/gateways/default", "logs/gateways/default/current", "cron", "cron/jobs.json",
 		"profiles", "profiles/work", "profiles/work/.env", "profiles/work/logs", "profiles/work/logs/a", "memories", "state", "state/before",

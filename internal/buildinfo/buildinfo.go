@@ -11,6 +11,8 @@ import (
 
 // version and revision are set by a release build, which .ci/release is: -ldflags "-X
 // …/internal/buildinfo.version=1.2.3". A build from an archive of the source knows no commit.
+//
+//nolint:gochecknoglobals // the linker can set nothing else
 var version, revision = "", ""
 
 // Info describes the running binary.

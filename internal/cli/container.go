@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hermes-appliance/hermes-appliance/appliance/childenv"
 	"github.com/hermes-appliance/hermes-appliance/appliance/control"
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
@@ -111,7 +112,7 @@ func (o *containerOptions) run(ctx context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
-	entry := append([]string{self, "container"}, o.args...)
+	entry, environ := append([]string{self, "container"}, o.args...), childenv.TakeEnviron()
 	log := slog.New(slog.NewTextHandler(env.Stderr, nil))
 	switch {
 	case id.UID != facts.UID:
@@ -125,9 +126,9 @@ func (o *containerOptions) run(ctx context.Context, env Env) error {
 				log.Warn("files of the home belong to others and were left to them", "first", healed.Foreign)
 			}
 		}
-		return container.Become(id, entry, os.Environ())
+		return container.Become(id, entry, environ)
 	case o.command == nil && os.Getpid() == 1:
-		code, err := container.Init(ctx, entry, os.Environ(), env.Restart)
+		code, err := container.Init(ctx, entry, environ, env.Restart)
 		if err == nil && code != exitcode.OK {
 			err = &codeError{code, ""} // the child has said why
 		}
@@ -136,9 +137,9 @@ func (o *containerOptions) run(ctx context.Context, env Env) error {
 		return o.gateway(ctx, env, root)
 	case verb(newRoot(&state{}), o.command[0]):
 		// Who may stay root is not sent here again.
-		return container.Exec(append([]string{self}, o.command...), append(os.Environ(), envExecAsRoot+"=1"))
+		return container.Exec(append([]string{self}, o.command...), append(environ, envExecAsRoot+"=1"))
 	}
-	return container.Exec(o.command, os.Environ())
+	return container.Exec(o.command, environ)
 }
 
 // gateway makes or migrates the home and serves it. A home that cannot be migrated is refused as
