@@ -40,11 +40,11 @@ func Look(home string) (Facts, error) {
 }
 
 // ownDirs are the directories of a home that belong to Hermes and whose content may be given to
-// the user it runs as. What people work on is not among them.
+// the user it runs as. What people and sandboxes work on is not among them.
 func ownDirs() []string {
 	return []string{
 		".appliance", "audio_cache", "backups", "bot-desktop", "cache", "checkpoints", "cron", "document_cache", "hooks", "image_cache",
-		"logs", "memories", "metrics", "pairing", "platforms", "plugins", "sandboxes", "sessions", "skills", "spill", "state", "update_receipts",
+		"logs", "memories", "metrics", "pairing", "platforms", "plugins", "sessions", "skills", "spill", "state", "update_receipts",
 	}
 }
 
