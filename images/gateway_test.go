@@ -58,7 +58,7 @@ func TestGatewayRecipe(t *testing.T) {
 	var provenance struct {
 		Schema            int
 		Version, Revision string
-		Deployment_kind   string //nolint:revive // upstream's name
+		Kind              string `json:"deployment_kind"`
 		Manager           string
 	}
 	for r := tar.NewReader(bytes.NewReader(data)); ; {
@@ -90,7 +90,7 @@ func TestGatewayRecipe(t *testing.T) {
 			t.Errorf("%s: mode %o, there: %t", name, got, ok)
 		}
 	}
-	if provenance.Schema != 1 || provenance.Version != "1.2.3" || provenance.Revision != o.Revision || provenance.Deployment_kind != "image" || provenance.Manager != "docker" {
+	if provenance.Schema != 1 || provenance.Version != "1.2.3" || provenance.Revision != o.Revision || provenance.Kind != "image" || provenance.Manager != "docker" {
 		t.Errorf("it says of itself: %+v", provenance)
 	}
 }
