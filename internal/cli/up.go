@@ -69,6 +69,9 @@ func (o *homeOptions) bring(ctx context.Context, env Env, h home.Home) error {
 	if r, ok, err := gateway.Running(h); err == nil && ok {
 		return &home.LockedError{Home: h, Holder: fmt.Sprint(r.PID), Runs: true}
 	}
+	if err := unserved(h); err != nil {
+		return err
+	}
 	made, err := makeHome(h)
 	if err != nil {
 		return err
