@@ -159,14 +159,15 @@ func (h Host) removal(ctx context.Context, t Target, purge bool) (Report, error)
 // offlineLinks are the links by which a service of an image starts.
 func offlineLinks(t Target) Desired {
 	var d Desired
-	switch {
-	case t.Kind == OpenRC:
-		d.link(Autostart, "/etc/runlevels/default/"+t.Name, t.file())
-	case t.Kind == Systemd:
+	switch t.Kind {
+	case OpenRC:
+		d.link("/etc/runlevels/default/"+t.Name, t.file())
+	case Systemd:
 		for _, wants := range []string{"multi-user.target.wants", "default.target.wants"} {
-			d.link(Autostart, filepath.Join(t.dir(), wants, t.Unit()), t.file())
+			d.link(filepath.Join(t.dir(), wants, t.Unit()), t.file())
 		}
-		d.link(Autostart, filepath.Join(t.dir(), "sockets.target.wants", t.Name+".socket"), "")
+		d.link(filepath.Join(t.dir(), "sockets.target.wants", t.Name+".socket"), "")
+	case Launchd, Tasks, SysV:
 	}
 	return d
 }
