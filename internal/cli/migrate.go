@@ -122,16 +122,21 @@ type outcome struct {
 	diff string // with --dry-run
 }
 
+// migrator is the one of every command.
+func migrator(env Env) migrate.Migrator {
+	return migrate.Migrator{
+		Ladder: migrate.Released(), Getenv: env.Getenv, Now: env.Now, LockWait: lockWait,
+		Program: Name + " " + buildinfo.Read().Version,
+	}
+}
+
 // homes works on one home or on all of them.
 func (o *migrateOptions) homes(ctx context.Context, env Env) error {
 	targets, err := o.targets(env)
 	if err != nil {
 		return err
 	}
-	m := migrate.Migrator{
-		Ladder: migrate.Released(), Getenv: env.Getenv, Now: env.Now, LockWait: lockWait,
-		Program: Name + " " + buildinfo.Read().Version,
-	}
+	m := migrator(env)
 	// The command ends soon and its heap is small: collecting as often as by default costs a
 	// third of the time for 200 homes.
 	defer debug.SetGCPercent(debug.SetGCPercent(300))

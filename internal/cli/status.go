@@ -46,16 +46,13 @@ type statusDoc struct {
 	Service *installer.Observed `json:"service,omitempty"`
 }
 
-func (o *statusOptions) run(ctx context.Context, env Env) error {
-	h, installed, err := o.look(ctx, env)
-	if err != nil {
-		return err
-	}
+// gatewayStatus asks the gateway of a home, or reads what the last one left.
+func gatewayStatus(ctx context.Context, h home.Home, env Env) (statusDoc, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	var s gateway.Status
-	doc := statusDoc{Status: &s, Service: installed}
-	err = control.Call(ctx, h, temp(env), "status", &s)
+	doc := statusDoc{Status: &s}
+	err := control.Call(ctx, h, temp(env), "status", &s)
 	switch {
 	case err == nil:
 		doc.Running = true
@@ -63,15 +60,28 @@ func (o *statusOptions) run(ctx context.Context, env Env) error {
 		if s, err = gateway.ReadStatus(h); errors.Is(err, fs.ErrNotExist) {
 			doc.Status = nil
 		} else if err != nil {
-			return err
+			return doc, err
 		}
 		_, doc.Running, err = gateway.Running(h)
 		if err != nil {
-			return err
+			return doc, err
 		}
 	default:
+		return doc, err
+	}
+	return doc, nil
+}
+
+func (o *statusOptions) run(ctx context.Context, env Env) error {
+	h, installed, err := o.look(ctx, env)
+	if err != nil {
 		return err
 	}
+	doc, err := gatewayStatus(ctx, h, env)
+	if err != nil {
+		return err
+	}
+	doc.Service = installed
 	if o.json {
 		if err := printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: "status", Result: doc}); err != nil {
 			return err

@@ -60,7 +60,7 @@ func layer(rel string) (int, bool) {
 		return 6, true
 	case rel == "internal/cli":
 		return 5, true
-	case rel == "appliance", rel == "installer":
+	case rel == "appliance", rel == "installer", strings.HasPrefix(rel, "installer/"):
 		return 4, true
 	case rel == "appliance/gateway", rel == "appliance/control", rel == "appliance/web", strings.HasPrefix(rel, "appliance/platform/"):
 		return 3, true
