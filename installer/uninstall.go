@@ -111,7 +111,7 @@ func (h Host) Uninstall(ctx context.Context, t Target, purge, dryRun bool) (rep 
 	if h.insideOf(rep.Observed.Target, rep.Observed.Props) {
 		return rep, insideRefusal("uninstall")
 	}
-	if !rep.Plan.Pending() && !h.cutOff(t) {
+	if !rep.Plan.Pending() && !h.cutOff(t) && !h.exists(filepath.Join(t.stateDir(), staged(t.journal()))) && !h.exists(systemState) {
 		return rep, nil
 	}
 	release, err := h.lock(ctx, t)
