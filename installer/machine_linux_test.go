@@ -220,10 +220,14 @@ func machineUndone(t *testing.T, f fleet) {
 		{"masked", "systemctl mask hermes-gateway.service", "systemctl unmask hermes-gateway.service", 5, "unmask"},
 		{"masked for now", "systemctl mask --runtime hermes-gateway.service", "systemctl unmask --runtime hermes-gateway.service", 5, "unmask"},
 		{"read-only directory", "mount -o bind /etc/systemd/system /etc/systemd/system && mount -o remount,bind,ro /etc/systemd/system", "umount /etc/systemd/system", 5, "read-only"},
-		{"full disk", "cp -a /etc/systemd/system /root/copy && mount -t tmpfs -o size=64k tmpfs /etc/systemd/system && cp -a /root/copy/. /etc/systemd/system/ && (cat /dev/zero > /etc/systemd/system/fill || true)",
-			"umount /etc/systemd/system; rm -r /root/copy", 1, "everything is undone"},
-		{"a program that does not start", "mkdir -p /etc/systemd/system/hermes-gateway.service.d && printf '[Service]\\nExecStart=\\nExecStart=/bin/false\\n' > /etc/systemd/system/hermes-gateway.service.d/zz.conf",
-			"rm -r /etc/systemd/system/hermes-gateway.service.d", 1, "everything is undone"},
+		{
+			"full disk", "cp -a /etc/systemd/system /root/copy && mount -t tmpfs -o size=64k tmpfs /etc/systemd/system && cp -a /root/copy/. /etc/systemd/system/ && (cat /dev/zero > /etc/systemd/system/fill || true)",
+			"umount /etc/systemd/system; rm -r /root/copy", 1, "everything is undone",
+		},
+		{
+			"a program that does not start", "mkdir -p /etc/systemd/system/hermes-gateway.service.d && printf '[Service]\\nExecStart=\\nExecStart=/bin/false\\n' > /etc/systemd/system/hermes-gateway.service.d/zz.conf",
+			"rm -r /etc/systemd/system/hermes-gateway.service.d", 1, "everything is undone",
+		},
 	} {
 		h.Run("root", c.make)
 		before := h.hostFiles()
