@@ -47,6 +47,11 @@ func (e Editor) Set(ctx context.Context, path []string, value string) (Change, e
 	return e.edit(ctx, path, func(d *draft) error { return d.set(v) })
 }
 
+// SetText writes a text, which stays one whatever it looks like; otherwise it is [Editor.Set].
+func (e Editor) SetText(ctx context.Context, path []string, text string) (Change, error) {
+	return e.Set(ctx, path, "'"+strings.ReplaceAll(text, "'", "''")+"'")
+}
+
 // Unset removes a key with all below it, so that the default counts again. A key that is not
 // there is no error.
 func (e Editor) Unset(ctx context.Context, path []string) (Change, error) {
