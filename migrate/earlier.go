@@ -24,6 +24,9 @@ type Earlier struct {
 	// Force goes back although .env or SOUL.md were edited since a migration changed them.
 	// Those then stay as they are.
 	Force bool
+	// Own refuses with [ErrChanged] if anybody but migrations, and earlier returns, changed
+	// config.yaml since.
+	Own bool
 }
 
 // PreviewReturn plans the way to an earlier state and writes nothing.
@@ -94,6 +97,11 @@ func (m Migrator) planReturn(h home.Home, to Earlier) (*Plan, map[string]atomicf
 	all, err := standing(h)
 	if err != nil {
 		return nil, nil, err
+	}
+	if to.Own {
+		if old, err := earlierContent(all, FileConfig, atomicfile.Hash(to.Config), live.SHA256); err != nil || old == nil {
+			return nil, nil, &Refusal{Kind: ErrChanged, File: h.Config(), Msg: "was written by somebody else meanwhile", Fix: "it stays as it is"}
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(to.Beside)) {
 		st := s.states[name]
