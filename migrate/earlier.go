@@ -70,6 +70,9 @@ func (m Migrator) Return(ctx context.Context, h home.Home, to Earlier) (r Result
 	if err := m.writable(h, p); err != nil {
 		return r, err
 	}
+	if err := m.ahead(ctx, h); err != nil {
+		return r, err
+	}
 	c := &commit{m: m, h: h, kind: kindMigrate, from: p.From, to: p.To, edits: p.edits, states: states}
 	r.Backup, err = c.run()
 	r.Applied = c.stands

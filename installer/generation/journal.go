@@ -101,7 +101,7 @@ func (s Store) lock(ctx context.Context, program string) (release func() error, 
 	}
 	paths := []string{s.JournalPath()}
 	if why, err := home.DirOwner(filepath.Dir(real)); err == nil && why == "" {
-		dir := filepath.Dir(kept(Binary{Path: real}))
+		dir := keptDir(real)
 		if err := s.Files.Mkdir(dir, 0o755); err != nil {
 			return nil, err
 		}

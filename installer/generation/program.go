@@ -32,12 +32,14 @@ func ReadBinary(path, version, revision string) (Binary, error) {
 
 // kept is where a program is kept: beside the one that runs, as only there is it surely on the
 // same file system and as trustworthy as that one.
-func kept(b Binary) string {
-	real, err := atomicfile.Resolve(b.Path)
+func kept(b Binary) string { return filepath.Join(keptDir(b.Path), b.SHA256) }
+
+func keptDir(path string) string {
+	real, err := atomicfile.Resolve(path)
 	if err != nil {
-		real = b.Path
+		real = path
 	}
-	return filepath.Join(filepath.Dir(real), "."+filepath.Base(real)+".kept", b.SHA256)
+	return filepath.Join(filepath.Dir(real), "."+filepath.Base(real)+".kept")
 }
 
 // staged is where a new program waits.

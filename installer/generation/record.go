@@ -98,7 +98,11 @@ type Recorded struct {
 
 // Record makes the present state a generation, unless it is that of the last one. It is there
 // whole or not at all; the oldest beyond [KeepGenerations] goes.
+// While an activation is under way it records nothing: that one does, with what comes of it.
 func (s Store) Record(ctx context.Context, why Reason, seen Seen) (Recorded, error) {
+	if j, err := s.pending(); err != nil || j != nil {
+		return Recorded{}, err
+	}
 	return s.record(ctx, why, seen, 0)
 }
 

@@ -127,6 +127,9 @@ func (a Activation) planConfig(p *Plan, now state) error {
 		return err
 	}
 	p.t.config = data
+	if p.Target.Config.Stamp < migrate.Latest() && p.t.program == nil {
+		p.Notes = append(p.Notes, fmt.Sprintf("this program runs no gateway on config version %d; it has to be migrated again first", p.Target.Config.Stamp))
+	}
 	p.Notes = append(p.Notes, r.Plan.Advice...)
 	p.ConfigDiff, err = r.Plan.Diff()
 	return err

@@ -12,6 +12,14 @@ import (
 // version is set by a release build: -ldflags "-X …/internal/buildinfo.version=1.2.3".
 var version = ""
 
+// releaseKey is set by a release build: the public key of releases, base64 of its PKIX form in
+// one line, as the middle of cosign.pub without its line breaks.
+var releaseKey = ""
+
+// ReleaseKey returns the public key that releases of this program are signed with, base64 of
+// its PKIX form; "" = this is no release build.
+func ReleaseKey() string { return releaseKey }
+
 // Info describes the running binary.
 type Info struct {
 	Version  string `json:"version"`            // "1.2.3", or "devel" for a build from a checkout

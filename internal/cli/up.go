@@ -20,6 +20,7 @@ import (
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+	"github.com/hermes-appliance/hermes-appliance/installer/generation"
 	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 )
@@ -49,6 +50,10 @@ func (o *upOptions) run(ctx context.Context, env Env) error {
 	if r, ok, err := gateway.Running(h); err == nil && ok {
 		return &home.LockedError{Home: h, Holder: fmt.Sprint(r.PID), Runs: true}
 	}
+	more, confirm, err := begin(ctx, env, h)
+	if err != nil {
+		return err
+	}
 	made, err := makeHome(h)
 	if err != nil {
 		return err
@@ -56,7 +61,7 @@ func (o *upOptions) run(ctx context.Context, env Env) error {
 	if made {
 		fmt.Fprintf(env.Stderr, "made a new home in %s\n", h.Dir) //nolint:errcheck // the gateway is what counts
 	} else {
-		m := migrateOptions{home: o.home, profile: o.profile, all: o.profile == "", quiet: true}
+		m := migrateOptions{home: o.home, profile: o.profile, all: o.profile == "", quiet: true, why: generation.Up}
 		if err := m.run(ctx, env); err != nil && exitcode.Of(err) != exitcode.Newer {
 			return err
 		}
@@ -70,9 +75,9 @@ func (o *upOptions) run(ctx context.Context, env Env) error {
 			return err
 		}
 	}
-	return serve(ctx, env, h, notices, func(s gateway.Status) {
+	return serve(ctx, env, h, append(more, notices...), served(confirm, func(s gateway.Status) {
 		fmt.Fprint(env.Stdout, upText(h, s)) //nolint:errcheck // the gateway is what counts
-	})
+	}))
 }
 
 // person reports whether somebody sits at the other end.
