@@ -46,8 +46,11 @@ func (m Migrator) PreviewReturn(h home.Home, to Earlier) (Result, error) {
 // changed them and nobody else did, with the same care as a migration and with backups of its
 // own: [Migrator.Rollback] takes it back. An interrupted earlier run is settled first.
 func (m Migrator) Return(ctx context.Context, h home.Home, to Earlier) (r Result, err error) {
-	if r, err = m.PreviewReturn(h, to); err != nil || len(r.Plan.edits) == 0 && r.Recovered == "" {
-		return r, err
+	if _, err := unsettled(h); err != nil {
+		return Result{Home: h}, err
+	}
+	if r, err = m.PreviewReturn(h, to); r.Recovered == "" && (err != nil || len(r.Plan.edits) == 0) {
+		return r, err // what an interrupted run left is settled first, and planned for then
 	}
 	if err := m.unmanaged(h, r.Plan); err != nil {
 		return r, err

@@ -54,17 +54,20 @@ func TestRecordOnlyChanges(t *testing.T) {
 	if r := record(t, a, Update); r.New {
 		t.Errorf("a secret is nothing that runs: %+v", r)
 	}
-	for name, change := range map[string]func(){
-		"config":  func() { testkit.WriteTree(t, h.dir, map[string]string{"home/config.yaml": "_config_version: 50\n"}) },
-		"unit":    func() { testkit.WriteTree(t, h.dir, map[string]string{"systemd/user/hermes-gateway.service": newUnit}) },
-		"program": func() { testkit.WriteTree(t, h.dir, map[string]string{"bin/hermes-appliance": newProgram}) },
-		"sandbox": func() { a.Seen.Sandbox = &Sandbox{Image: "a:1"} },
-		"gone":    func() { a.Seen.Units = []string{} },
+	for _, c := range []struct {
+		name   string
+		change func()
+	}{
+		{"config", func() { testkit.WriteTree(t, h.dir, map[string]string{"home/config.yaml": "_config_version: 50\n"}) }},
+		{"unit", func() { testkit.WriteTree(t, h.dir, map[string]string{"systemd/user/hermes-gateway.service": newUnit}) }},
+		{"program", func() { testkit.WriteTree(t, h.dir, map[string]string{"bin/hermes-appliance": newProgram}) }},
+		{"sandbox", func() { a.Seen.Sandbox = &Sandbox{Image: "a:1"} }},
+		{"gone", func() { a.Seen.Units = []string{} }},
 	} {
-		change()
+		c.change()
 		a.Seen.Binary = h.binary()
 		if r := record(t, a, Found); !r.New {
-			t.Errorf("%s: no new generation", name)
+			t.Errorf("%s: no new generation", c.name)
 		}
 	}
 	a.Seen.Sandbox, a.Seen.Units = nil, nil // nobody looked: as they were

@@ -108,6 +108,8 @@ type Start struct {
 	// Ready is to be called once the gateway serves, with which the activation is finished. nil =
 	// there is nothing to finish.
 	Ready func(ctx context.Context) error
+
+	release func() error // gives the try up, as the end of the process does
 }
 
 // Begin settles an activation that was cut off when a gateway starts. While somebody works on
@@ -157,5 +159,6 @@ func (a Activation) begin(ctx context.Context, release func() error) (Start, err
 			_, err := a.finish(ctx, j, Outcome{})
 			return errors.Join(err, release())
 		},
+		release: release,
 	}, nil
 }
