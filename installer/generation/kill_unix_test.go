@@ -103,7 +103,7 @@ func killEverywhere(t *testing.T, few string, scene func(h host), olds, news str
 		}
 	}
 	t.Logf("%d undone, %d finished", undone, finished)
-	if undone < 3 || finished < 2 {
+	if undone < 3 || finished < 1 {
 		t.Errorf("the kills missed: %d undone, %d finished", undone, finished)
 	}
 }
