@@ -139,13 +139,19 @@ func (a Activation) apply(ctx context.Context, t target, before Manifest, out Ou
 	}
 	notes, err := a.swap(ctx, t, program)
 	out.Notes = append(out.Notes, notes...)
+	var due, moved []Gateway
+	if err == nil {
+		due, out.Manual, err = a.gateways(ctx)
+	}
 	if err == nil {
 		j.Phase = swapped
+		for _, g := range due {
+			j.Restart = append(j.Restart, g.Home.Profile)
+		}
 		err = a.writeJournal(j)
 	}
-	var moved []Gateway
 	if err == nil {
-		moved, out.Manual, err = a.prove(ctx, t.binary.Version)
+		moved, err = a.prove(ctx, due, t.binary.Version)
 	}
 	if err == nil {
 		out.Restart = moved
@@ -217,28 +223,40 @@ func (a Activation) putUnits(ctx context.Context, edits []unitEdit) error {
 	return a.Reload(ctx, paths)
 }
 
-// prove has the gateways start again and waits until each serves with the version. Those that
-// were started by hand are left alone. moved are those that were asked to restart.
-func (a Activation) prove(ctx context.Context, version string) (moved, manual []Gateway, err error) {
+// gateways returns those that somebody starts again when they end, and those that were started
+// by hand, which are left alone.
+func (a Activation) gateways(ctx context.Context) (due, manual []Gateway, err error) {
 	if a.Fleet == nil {
 		return nil, nil, nil
 	}
 	all, err := a.Fleet.Running(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
 	for _, g := range all {
 		if g.Supervisor == "" {
 			manual = append(manual, g)
+		} else {
+			due = append(due, g)
+		}
+	}
+	return due, manual, err
+}
+
+// prove has gateways start again and waits until each serves with the version. moved are those
+// that were asked to.
+func (a Activation) prove(ctx context.Context, due []Gateway, version string) (moved []Gateway, err error) {
+	for _, g := range due {
+		moved = append(moved, g)
+		if g.PID == 0 { // it has ended, and is to come back by itself
+			if err := await(ctx, a.Fleet, g, version, a.Wait); err != nil {
+				return moved, err
+			}
 			continue
 		}
 		a.say("restarting the gateway of %s (process %d); its turns may finish first", g.Home.Dir, g.PID)
-		moved = append(moved, g)
 		if err := restart(ctx, a.Fleet, g, version, a.Wait); err != nil {
-			return moved, manual, err
+			return moved, err
 		}
 	}
-	return moved, manual, nil
+	return moved, nil
 }
 
 // back has the gateways that were asked to restart serve with the old version again.

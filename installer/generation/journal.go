@@ -35,6 +35,8 @@ type journal struct {
 	Target  int       `json:"target,omitempty"` // of a rollback
 	From    Binary    `json:"from"`
 	To      Binary    `json:"to"`
+	// Restart are the profiles whose gateways are to start on the new state.
+	Restart []string `json:"restart,omitempty"`
 }
 
 func (j *journal) what() string {
@@ -54,6 +56,11 @@ func (j *journal) valid() error {
 		return fmt.Errorf("phase %q", j.Phase)
 	case !j.From.valid() || !j.To.valid() || j.From.Path != j.To.Path:
 		return fmt.Errorf("program %q", j.To.Path)
+	}
+	for _, id := range j.Restart {
+		if id != home.Default && !home.ValidID(id) {
+			return fmt.Errorf("profile %q", id)
+		}
 	}
 	return nil
 }

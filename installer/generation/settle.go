@@ -82,23 +82,26 @@ func (a Activation) inPlace(j *journal) bool {
 	return err == nil && now.SHA256 == j.To.SHA256
 }
 
-// resume proves the gateways that do not run the new version yet.
+// resume proves the gateways that were to start on the new state and do not serve on it yet.
 func (a Activation) resume(ctx context.Context, j *journal) ([]Gateway, error) {
-	all, err := a.Fleet.Running(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var moved []Gateway
-	for _, g := range all {
-		if g.Supervisor == "" || g.Version == j.To.Version && j.From.Version != j.To.Version {
+	var due []Gateway
+	for _, id := range j.Restart {
+		h, err := a.Home.NamedProfile(id)
+		if err != nil {
+			continue // deleted since
+		}
+		g, ok, err := a.Fleet.Ask(ctx, h)
+		switch {
+		case err != nil:
+			return nil, err
+		case !ok:
+			g = Gateway{Home: h}
+		case g.Supervisor == "" || g.Version == j.To.Version && j.From.Version != j.To.Version && g.Ready:
 			continue
 		}
-		moved = append(moved, g)
-		if err := restart(ctx, a.Fleet, g, j.To.Version, a.Wait); err != nil {
-			return moved, err
-		}
+		due = append(due, g)
 	}
-	return moved, nil
+	return a.prove(ctx, due, j.To.Version)
 }
 
 // Start is what a gateway that starts has to know.

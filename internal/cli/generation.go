@@ -129,11 +129,14 @@ func (r *recorder) activation(h home.Home, patience time.Duration) (generation.A
 // begin settles an update that was cut off, before a gateway starts. ready is called once it
 // serves. An obstacle stops no gateway: it is a notice.
 func begin(ctx context.Context, env Env, h home.Home) (notices []string, ready func(context.Context) error, err error) {
-	h = h.Root()
-	if _, err := os.Lstat(filepath.Join(h.State(), "update.json")); err != nil {
+	at := h.Root() // where updates are written down; the rollback of a profile is in its own home
+	if _, err := os.Lstat(filepath.Join(at.State(), "update.json")); err != nil {
+		at = h
+	}
+	if _, err := os.Lstat(filepath.Join(at.State(), "update.json")); err != nil {
 		return nil, nil, nil //nolint:nilerr // nothing was cut off
 	}
-	a, err := newRecorder(env).activation(h, 0)
+	a, err := newRecorder(env).activation(at, 0)
 	if err != nil {
 		return []string{"an update was cut off and cannot be settled: " + err.Error()}, nil, nil
 	}
