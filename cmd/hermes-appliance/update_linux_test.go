@@ -92,7 +92,7 @@ func (r releases) sign(list string) error {
 	if err != nil {
 		return err
 	}
-	sig, err := s.SignBlob([]byte(list))
+	sig, err := s.Detached([]byte(list))
 	if err != nil {
 		return err
 	}

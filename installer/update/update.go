@@ -58,7 +58,6 @@ type Options struct {
 // Release is a proven file.
 type Release struct {
 	Binary  generation.Binary // Path is that of the program it replaces
-	Name    string            // in the list
 	Current bool              // it is the program that runs
 	Older   bool              // it goes back
 	Program []byte
@@ -79,11 +78,11 @@ func Open(path string, now Running, o Options) (Release, error) {
 		return Release{}, err
 	}
 	sum := atomicfile.Hash(data)
-	name, err := list.find(path, sum)
-	if err != nil {
+	if err := list.check(path, sum); err != nil {
 		return Release{}, err
 	}
-	r := Release{Name: name, Program: data, Binary: generation.Binary{Path: now.Path, SHA256: sum}}
+	name := filepath.Base(path)
+	r := Release{Program: data, Binary: generation.Binary{Path: now.Path, SHA256: sum}}
 	system := ""
 	if r.Binary.Version, system, err = parseName(name); err != nil {
 		return Release{}, err
@@ -146,7 +145,7 @@ func signedList(dir string, key *images.Key) (list, error) {
 	if err != nil {
 		return l, err
 	}
-	if err := key.VerifyBlob(data, sig); err != nil {
+	if err := key.CheckDetached(data, sig); err != nil {
 		return l, refuse(l.path, "fetch the release again, and compare the key with the one that the project publishes", "the signature beside it does not prove it: %v", err)
 	}
 	n := 0
@@ -167,20 +166,16 @@ func signedList(dir string, key *images.Key) (list, error) {
 	return l, nil
 }
 
-// find returns the name of a file in the list: its own, or another one with this content.
-func (l list) find(path, sum string) (string, error) {
-	base := filepath.Base(path)
-	if want := l.sums[base]; want == sum {
-		return base, nil
-	} else if want != "" {
-		return "", refuse(path, "fetch it again", "its checksum is %s, and %s says %s: it is damaged or not the release", sum, Checksums, want)
+// check wants the list to name the file, and to say this checksum.
+func (l list) check(path, sum string) error {
+	switch want := l.sums[filepath.Base(path)]; want {
+	case sum:
+		return nil
+	case "":
+		return refuse(path, "fetch the release again; a file keeps the name that it has there", "%s does not name it", l.path)
+	default:
+		return refuse(path, "fetch it again", "its checksum is %s, and %s says %s: it is damaged or not the release", sum, Checksums, want)
 	}
-	for name, s := range l.sums {
-		if s == sum {
-			return name, nil
-		}
-	}
-	return "", refuse(path, "fetch it again, with the "+Checksums+" of the same release", "its checksum %s is not in %s: it is damaged or not of this release", sum, Checksums)
 }
 
 var reName = regexp.MustCompile(`^hermes-appliance_([^_]+)_([a-z0-9]+)_([a-z0-9]+)(?:\.exe)?$`)

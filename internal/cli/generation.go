@@ -16,7 +16,6 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/installer/generation"
 	"github.com/hermes-appliance/hermes-appliance/internal/buildinfo"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
-	"github.com/hermes-appliance/hermes-appliance/migrate"
 )
 
 // recorder records the generations of homes for one command. It is safe for concurrent use.
@@ -44,14 +43,6 @@ func (r *recorder) store(h home.Home) generation.Store {
 	return generation.Store{
 		Home: h, Now: r.env.Now, Program: Name + " " + buildinfo.Read().Version, Migrator: migrator(r.env),
 		Reload: func(ctx context.Context, units []string) error { return reloadUnits(ctx, r.env, units) },
-	}
-}
-
-// migrator is the one of this program.
-func migrator(env Env) migrate.Migrator {
-	return migrate.Migrator{
-		Ladder: migrate.Released(), Getenv: env.Getenv, Now: env.Now, LockWait: lockWait,
-		Program: Name + " " + buildinfo.Read().Version,
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 	"github.com/hermes-appliance/hermes-appliance/installer/generation"
+	"github.com/hermes-appliance/hermes-appliance/internal/buildinfo"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 	"github.com/hermes-appliance/hermes-appliance/migrate"
 )
@@ -122,6 +123,14 @@ type outcome struct {
 	migrate.Result
 	err  error
 	diff string // with --dry-run
+}
+
+// migrator is the one of every command.
+func migrator(env Env) migrate.Migrator {
+	return migrate.Migrator{
+		Ladder: migrate.Released(), Getenv: env.Getenv, Now: env.Now, LockWait: lockWait,
+		Program: Name + " " + buildinfo.Read().Version,
+	}
 }
 
 // homes works on one home or on all of them.
