@@ -159,7 +159,7 @@ func (a Activation) apply(ctx context.Context, t target, before Manifest, out Ou
 	}
 	a.say("going back: %v", err)
 	undo := context.WithoutCancel(ctx) // somebody who gives up wants what was before
-	return out, &FailedError{err, errors.Join(a.undo(undo, j), a.back(undo, moved, before.Binary.Version))}
+	return out, &FailedError{err, errors.Join(a.undo(undo, j), a.back(undo, j, moved))}
 }
 
 func (a Activation) say(format string, args ...any) {
@@ -259,17 +259,20 @@ func (a Activation) prove(ctx context.Context, due []Gateway, version string) (m
 	return moved, nil
 }
 
-// back has the gateways that were asked to restart serve with the old version again.
-func (a Activation) back(ctx context.Context, moved []Gateway, version string) error {
+// back has the gateways that were asked to restart serve on what was before.
+func (a Activation) back(ctx context.Context, j *journal, moved []Gateway) error {
 	var errs []error
+	version, swapped := j.From.Version, j.From.SHA256 != j.To.SHA256
 	for _, was := range moved {
 		now, ok, err := a.Fleet.Ask(ctx, was.Home)
+		gone := Gateway{Home: was.Home} // that must not answer any more
 		switch {
 		case err == nil && ok && now.same(was):
 			continue // it never ended: it may still do so, and starts on the old program
-		case err == nil && ok && now.Version == version && now.Ready && !now.same(was):
+		case err == nil && ok && swapped && now.Version == version && now.Ready:
 			continue
-		case err == nil && ok && now.Version != version:
+		case err == nil && ok && (!swapped || now.Version != version):
+			gone = now
 			if _, err := a.Fleet.Drain(ctx, now); err != nil {
 				a.say("process %d could not be asked to restart: %v", now.PID, err)
 			}
@@ -278,7 +281,7 @@ func (a Activation) back(ctx context.Context, moved []Gateway, version string) e
 				a.say("the gateway of %s could not be started: %v", was.Home.Dir, err)
 			}
 		}
-		errs = append(errs, await(ctx, a.Fleet, Gateway{Home: was.Home}, version, a.Wait))
+		errs = append(errs, await(ctx, a.Fleet, gone, version, a.Wait))
 	}
 	return errors.Join(errs...)
 }

@@ -141,12 +141,13 @@ func (h host) clean(t *testing.T) {
 
 // gateways is a fleet of one gateway that runs whatever program is in place when it starts.
 type gateways struct {
-	h     host
-	g     Gateway
-	on    bool
-	bad   string // versions that never serve
-	dead  string // versions that end at once and are started by nobody again
-	asked int
+	h      host
+	g      Gateway
+	on     bool
+	bad    string // versions that never serve
+	dead   string // versions that end at once and are started by nobody again
+	asked  int
+	refuse error // what it answers when it is asked to drain
 }
 
 func (f *gateways) Running(ctx context.Context) ([]Gateway, error) {
@@ -170,6 +171,9 @@ func (f *gateways) start() {
 
 func (f *gateways) Drain(context.Context, Gateway) (time.Duration, error) {
 	f.asked++
+	if f.refuse != nil {
+		return 0, f.refuse
+	}
 	f.start()
 	return 0, nil
 }

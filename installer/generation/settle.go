@@ -43,7 +43,7 @@ func (a Activation) settle(ctx context.Context) (string, error) {
 	if a.Fleet != nil {
 		if moved, err = a.resume(ctx, j); err != nil {
 			undo := context.WithoutCancel(ctx)
-			err = &FailedError{err, errors.Join(a.undo(undo, j), a.back(undo, moved, j.From.Version))}
+			err = &FailedError{err, errors.Join(a.undo(undo, j), a.back(undo, j, moved))}
 			return j.what() + " had been cut off and was undone", err
 		}
 	}

@@ -34,6 +34,9 @@ func self() (generation.Binary, error) {
 	if err != nil {
 		return generation.Binary{}, err
 	}
+	if path, err = filepath.EvalSymlinks(path); err != nil { // one name for it, however it was called
+		return generation.Binary{}, err
+	}
 	b := buildinfo.Read()
 	return generation.ReadBinary(path, b.Version, b.Revision)
 }
