@@ -356,7 +356,7 @@ func (p *place) turn(t *testing.T) func() {
 	platforms, _ := p.state(t)["platforms"].(map[string]any)
 	api, _ := platforms["api_server"].(map[string]any)
 	g.url, _ = api["listener_base"].(string)
-	for _, line := range strings.Split(apiOn, "\n") {
+	for line := range strings.SplitSeq(apiOn, "\n") {
 		if v, ok := strings.CutPrefix(line, "API_SERVER_KEY="); ok {
 			g.key = v
 		}

@@ -55,7 +55,7 @@ func await(ctx context.Context, f Fleet, old Gateway, version string, patience t
 	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	last := "no gateway answered"
+	var last string
 	for {
 		g, ok, err := f.Ask(ctx, old.Home)
 		switch {

@@ -43,6 +43,7 @@ func (m many) Ask(ctx context.Context, h home.Home) (Gateway, bool, error) {
 func (m many) Drain(ctx context.Context, g Gateway) (time.Duration, error) {
 	return m.of(g.Home).Drain(ctx, g)
 }
+
 func (m many) Revive(ctx context.Context, h home.Home) error { return m.of(h).Revive(ctx, h) }
 
 // pair is the gateways of a home and of its profile work.

@@ -83,10 +83,11 @@ func Open(path string, now Running, o Options) (Release, error) {
 	}
 	name := filepath.Base(path)
 	r := Release{Program: data, Binary: generation.Binary{Path: now.Path, SHA256: sum}}
-	system := ""
-	if r.Binary.Version, system, err = parseName(name); err != nil {
+	version, system, err := parseName(name)
+	if err != nil {
 		return Release{}, err
 	}
+	r.Binary.Version = version
 	if want := now.OS + "/" + now.Arch; system != want {
 		return Release{}, refuse(path, "take the file of this system", "is a program for %s, and this is %s", system, want)
 	}
@@ -214,12 +215,12 @@ func (r *Release) order(path string, now Running, o Options) error {
 	if err != nil {
 		return refuse(path, "", "its version %q is none", r.Binary.Version)
 	}
-	from, err := semver.StrictNewVersion(strings.TrimPrefix(now.Version, "v"))
+	from, _ := semver.StrictNewVersion(strings.TrimPrefix(now.Version, "v")) //nolint:errcheck // nil: a build without a version
 	const fix = "--allow-downgrade does it all the same"
 	switch {
-	case err != nil && !o.Downgrade:
+	case from == nil && !o.Downgrade:
 		return refuse(path, fix, "the program that runs is %q, and whether %s is newer cannot be told", now.Version, r.Binary.Version)
-	case err != nil:
+	case from == nil:
 		return nil
 	case to.Equal(from) && to.Metadata() == from.Metadata():
 		return refuse(path, "releases do not change; fetch it again, and ask the project", "calls itself %s as the program that runs does, and is another file", r.Binary.Version)

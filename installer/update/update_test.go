@@ -23,8 +23,6 @@ import (
 )
 
 // built is a build of the program, made once.
-//
-//nolint:gochecknoglobals // a build takes long
 var built = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "update")
 	if err != nil {
@@ -128,7 +126,7 @@ func TestTampered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	arch := bytes.Replace(data, []byte("GOARCH="+runtime.GOARCH), []byte("GOARCH=mips"+strings.Repeat("x", len(runtime.GOARCH)-4)), -1)
+	arch := bytes.ReplaceAll(data, []byte("GOARCH="+runtime.GOARCH), []byte("GOARCH=mips"+strings.Repeat("x", len(runtime.GOARCH)-4)))
 	sum := atomicfile.Hash(data)
 	for _, c := range []struct {
 		name  string

@@ -14,7 +14,7 @@ var version = ""
 
 // releaseKey is set by a release build: the public key of releases, base64 of its PKIX form in
 // one line, as the middle of cosign.pub without its line breaks.
-var releaseKey = ""
+var releaseKey = "" //nolint:gochecknoglobals // the linker sets nothing else
 
 // ReleaseKey returns the public key that releases of this program are signed with, base64 of
 // its PKIX form; "" = this is no release build.

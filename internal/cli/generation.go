@@ -132,11 +132,11 @@ func begin(ctx context.Context, env Env, h home.Home) (notices []string, ready f
 	}
 	a, err := newRecorder(env).activation(at, 0)
 	if err != nil {
-		return []string{"an update was cut off and cannot be settled: " + err.Error()}, nil, nil
+		return []string{"an update was cut off and cannot be settled: " + err.Error()}, nil, nil //nolint:nilerr // as above
 	}
 	s, err := a.Begin(ctx)
 	if err != nil {
-		return []string{"an update was cut off and cannot be settled: " + err.Error() + "; run " + Name + " update as the user who started it"}, nil, nil
+		return []string{"an update was cut off and cannot be settled: " + err.Error() + "; run " + Name + " update as the user who started it"}, nil, nil //nolint:nilerr // as above
 	}
 	if s.Again {
 		return nil, nil, &codeError{exitcode.Restart, s.Said + "; start the gateway again, it is the other program then"}

@@ -114,7 +114,7 @@ func (o *updateOptions) run(ctx context.Context, env Env) error {
 		}
 		return errors.Join(o.print(env, d, exitcode.OK), err)
 	}
-	rel, err := o.open(env, a.Seen.Binary)
+	rel, err := o.open(a.Seen.Binary)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (o *updateOptions) do(ctx context.Context, env Env, r *recorder, a generati
 }
 
 // open proves the release that the options name.
-func (o *updateOptions) open(env Env, now generation.Binary) (update.Release, error) {
+func (o *updateOptions) open(now generation.Binary) (update.Release, error) {
 	key, err := update.ParseKey(buildinfo.ReleaseKey())
 	if err == nil && o.key != "" {
 		var data []byte
@@ -258,7 +258,7 @@ func proveProgram(ctx context.Context, path, version string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
-		cmd := exec.CommandContext(ctx, path, "version", "--json") //nolint:gosec // its signature was proven
+		cmd := exec.CommandContext(ctx, path, "version", "--json")
 		cmd.Env = []string{}
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
@@ -287,7 +287,7 @@ func proveProgram(ctx context.Context, path, version string) error {
 
 // migrateWith has a program bring the configs of a home up to date.
 func migrateWith(ctx context.Context, env Env, h home.Home, program string) error {
-	cmd := exec.CommandContext(ctx, program, "migrate", "--home", h.Dir, "--all-profiles", "--quiet") //nolint:gosec // its signature was proven
+	cmd := exec.CommandContext(ctx, program, "migrate", "--home", h.Dir, "--all-profiles", "--quiet")
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", home.EnvManaged, "HERMES_MANAGED_DIR"} {
 		if v := env.Getenv(name); v != "" {
 			cmd.Env = append(cmd.Env, name+"="+v)
