@@ -19,15 +19,47 @@ import (
 // apiName is what the API server is called in the state file.
 const apiName = "api_server"
 
+// listening is a server of requests.
+type listening interface {
+	Serve(ctx context.Context, l net.Listener) error
+	Shutdown(ctx context.Context) error
+}
+
 // listener is a server while it listens.
 type listener struct {
-	server interface {
-		Serve(ctx context.Context, l net.Listener) error
-		Shutdown(ctx context.Context) error
-	}
+	server  listening
 	address string
 	done    chan error
 	client  http.Client
+}
+
+// listen has a server answer at an address, and says so in the state file. One that ends by
+// itself is failed: never healthy while deaf.
+func (s *server) listen(ctx context.Context, name, address string, srv listening, st gateway.PlatformState) (*listener, error) {
+	l, err := s.o.Listen(ctx, address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
+	}
+	a := &listener{server: srv, address: reachable(l.Addr()), done: make(chan error, 1)}
+	st.State, st.Listener = "connected", "http://"+a.address
+	s.state.SetPlatform(name, st)
+	go func() {
+		err := srv.Serve(context.WithoutCancel(ctx), l)
+		if err != nil {
+			s.o.Log.Error("a server ended", "platform", name, "error", err)
+			s.state.SetPlatform(name, gateway.PlatformState{State: "failed", Code: "listener", Message: err.Error(), Attention: true})
+		}
+		a.done <- err
+	}()
+	return a, nil
+}
+
+// reachable is an address of this machine at which a listener can be asked.
+func reachable(a net.Addr) string {
+	if tcp, ok := a.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
+	}
+	return a.String()
 }
 
 // platforms tries every adapter. One that fails is noted and takes nothing else down.
@@ -46,7 +78,10 @@ func (s *server) platforms(ctx context.Context) {
 			s.state.SetPlatform(hookName, gateway.PlatformState{State: "failed", Code: "startup", Message: err.Error(), Attention: true})
 		}
 	}
-	s.unserved(ctx, t)
+	if t != nil {
+		s.unserved(ctx, t, "")
+	}
+	s.unservedOthers(ctx, t)
 	// The databases are looked at now, so that damage is known before the first turn.
 	if t != nil {
 		if _, err := t.Sessions(ctx); err != nil {
@@ -73,19 +108,11 @@ func (s *server) startAPI(ctx context.Context, t *Tenant) error {
 	if err := set.keyFault(); err != nil {
 		return err
 	}
-	address := net.JoinHostPort(set.host, strconv.Itoa(set.port))
-	l, err := s.o.Listen(ctx, address)
-	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w", address, err)
-	}
-	a := &listener{address: l.Addr().String(), done: make(chan error, 1)}
-	a.server = apiserver.New(apiserver.Options{
+	server := apiserver.New(apiserver.Options{
 		Host: apiHost{s}, Log: s.o.Log, Now: s.o.Now, Version: s.o.Version, Multiplex: s.rt.Multiplexed,
 	})
-	go func() { a.done <- a.server.Serve(context.WithoutCancel(ctx), l) }()
-	s.api = a
-	s.state.SetPlatform(apiName, gateway.PlatformState{State: "connected", Listener: "http://" + a.address})
-	return nil
+	s.api, err = s.listen(ctx, apiName, net.JoinHostPort(set.host, strconv.Itoa(set.port)), server, gateway.PlatformState{})
+	return err
 }
 
 // probe asks the listener for its health over a real connection.
@@ -118,10 +145,7 @@ func (a *listener) shutdown(ctx context.Context) error {
 
 // unserved names the platforms that the config enables and that this program does not serve
 // yet: once, in the log and the state file, and their keys stay (gateway spec §1.4).
-func (s *server) unserved(ctx context.Context, t *Tenant) {
-	if t == nil {
-		return
-	}
+func (s *server) unserved(ctx context.Context, t *Tenant, prefix string) {
 	_, b, err := t.bind(ctx)
 	if err != nil {
 		return
@@ -145,7 +169,23 @@ func (s *server) unserved(ctx context.Context, t *Tenant) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		s.o.Log.Warn("this platform is configured and not served by this program yet", "platform", name)
-		s.state.SetPlatform(name, gateway.PlatformState{State: "unserved", Message: "not served by hermes-appliance yet"})
+		s.o.Log.Warn("this platform is configured and not served by this program yet", "platform", name, "profile", t.Name())
+		s.state.SetPlatform(prefix+name, gateway.PlatformState{State: "unserved", Message: "not served by hermes-appliance yet"})
 	}
+}
+
+// unservedOthers does the same for the other profiles, beside the turns: their vaults may take
+// their time, and the gateway is ready without them.
+func (s *server) unservedOthers(ctx context.Context, launch *Tenant) {
+	s.rt.chore(ctx, func(ctx context.Context) {
+		profiles, err := s.rt.Profiles()
+		if err != nil {
+			return // it is said where they are served
+		}
+		for _, id := range profiles {
+			if t, err := s.rt.Tenant(id); err == nil && t != launch && ctx.Err() == nil {
+				s.unserved(ctx, t, id+":")
+			}
+		}
+	})
 }

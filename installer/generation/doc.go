@@ -157,9 +157,9 @@ func unitDirs() []string {
 	}
 }
 
-// unitPath reports whether a path can be that of a unit. A manifest that anybody but us wrote
+// IsUnit reports whether a path can be that of a unit. A manifest that anybody but us wrote
 // must not lead us anywhere else.
-func unitPath(path string) bool {
+func IsUnit(path string) bool {
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path {
 		return false
 	}

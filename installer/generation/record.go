@@ -69,7 +69,7 @@ func (s Store) observe(seen Seen, last *Manifest) (state, error) {
 		}
 	}
 	for _, p := range slices.Compact(slices.Sorted(slices.Values(paths))) {
-		if !unitPath(p) {
+		if !IsUnit(p) {
 			return st, fmt.Errorf("%s: expected a file in a directory of a service manager", p)
 		}
 		data, f, err := atomicfile.Read(p)

@@ -116,7 +116,7 @@ func (m Manifest) valid(n int) error {
 		return fmt.Errorf("program %q, %q", m.Binary.Path, m.Binary.SHA256)
 	}
 	for _, u := range m.Units {
-		if !unitPath(u.Path) {
+		if !IsUnit(u.Path) {
 			return fmt.Errorf("%q is no place for a unit", u.Path)
 		}
 	}

@@ -6,188 +6,153 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
-	"time"
 
-	"github.com/hermes-appliance/hermes-appliance/appliance/control"
-	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
+	"github.com/hermes-appliance/hermes-appliance/appliance"
+	"github.com/hermes-appliance/hermes-appliance/appliance/childenv"
+	"github.com/hermes-appliance/hermes-appliance/appliance/config"
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
-	"github.com/hermes-appliance/hermes-appliance/installer/generation"
-	"github.com/hermes-appliance/hermes-appliance/service"
+	"github.com/hermes-appliance/hermes-appliance/installer/fleet"
 )
 
-// fleet is the gateways of a home and its profiles, as an activation sees them.
-type fleet struct {
-	env   Env
-	store generation.Store
-}
-
-func tempDir(env Env) string {
-	if dir := env.Getenv("TMPDIR"); dir != "" {
-		return dir
-	}
-	return "/tmp"
-}
-
-// Running implements generation.Fleet.
-func (f *fleet) Running(ctx context.Context) ([]generation.Gateway, error) {
-	root := f.store.Home.Root()
-	profiles, err := root.Profiles()
+// newFleet wires what moves gateways to this machine. launch is the home that this process was
+// started for: its environment belongs to that home and to no other, whichever gateway is
+// started from here (isolation spec R9).
+func newFleet(env Env, launch, root home.Home) (fleet.Fleet, error) {
+	environ := childenv.TakeEnviron()
+	e, err := appliance.NewEnvironments(appliance.Options{Launch: launch, Environ: environ})
 	if err != nil {
-		return nil, err
+		return fleet.Fleet{}, err
 	}
-	var out []generation.Gateway
-	for _, h := range append([]home.Home{root}, profiles...) {
-		g, ok, err := f.Ask(ctx, h)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			out = append(out, g)
-		}
+	own := launch.Dir == root.Dir
+	if !own {
+		environ = nil // a profile's environment says nothing of the default home
 	}
-	return out, nil
+	of, err := appliance.NewEnvironments(appliance.Options{Launch: root, Environ: environ})
+	if err != nil {
+		return fleet.Fleet{}, err
+	}
+	admin := home.AdminDir(env.Getenv)
+	flag := multiplexFlag{cli: env, env: of, home: root, editor: (&configOptions{}).editor(root, env), options: config.Options{AdminDir: admin}}
+	facts := profileFacts{env: of, root: root, options: config.Options{AdminDir: admin}}
+	return fleet.Fleet{
+		Default: root, Host: newGatewayHost(env, e, root), Flag: flag, Inspect: facts.read, Now: env.Now,
+	}, nil
 }
 
-// Ask implements generation.Fleet. A gateway without a control socket is known by its files,
-// and counts as one that nobody starts again.
-func (f *fleet) Ask(ctx context.Context, h home.Home) (g generation.Gateway, ok bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	var who struct {
-		Supervisor string `json:"supervisor"`
-	}
-	var s gateway.Status
-	if err = control.Call(ctx, h, tempDir(f.env), "identify", &who); err == nil {
-		err = control.Call(ctx, h, tempDir(f.env), "status", &s)
-	}
-	if err == nil {
-		return generation.Gateway{
-			Home: h, PID: s.PID, StartTime: s.StartTime, Version: s.Version, Supervisor: who.Supervisor,
-			Ready: s.Phase == gateway.Up || s.Phase == gateway.Degraded,
-		}, true, nil
-	}
-	if !errors.Is(err, control.ErrNotRunning) {
-		return g, false, err
-	}
-	r, ok, err := gateway.Running(h)
-	if err != nil || !ok {
-		return g, false, err
-	}
-	g = generation.Gateway{Home: h, PID: r.PID, StartTime: r.StartTime}
-	if s, err := gateway.ReadStatus(h); err == nil && s.PID == r.PID {
-		g.Version = s.Version
-	}
-	return g, true, nil
+// multiplexFlag is gateway.multiplex_profiles of the default home. Every edit is one of config
+// set: nothing else in the file changes.
+type multiplexFlag struct {
+	cli     Env
+	env     *appliance.Environments
+	home    home.Home
+	editor  config.Editor
+	options config.Options
 }
 
-// Drain implements generation.Fleet.
-func (f *fleet) Drain(ctx context.Context, g generation.Gateway) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	var answer struct {
-		Drain float64 `json:"drain_timeout"`
+func (m multiplexFlag) On() (bool, error) { return m.env.Multiplex() }
+
+// Draft finds what would keep the flag from counting before anything is stopped.
+func (m multiplexFlag) Draft() (before, after []byte, err error) {
+	c, err := config.Load(m.home, m.options)
+	if err != nil {
+		return nil, nil, err
 	}
-	err := control.Call(ctx, g.Home, tempDir(f.env), "pause-for-update", &answer)
-	if errors.Is(err, control.ErrNotRunning) {
-		return 0, nil // it ended by itself
+	if _, err := current(m.home, m.cli); err != nil {
+		return nil, nil, err // the gateway would refuse to start
 	}
-	return time.Duration(answer.Drain * float64(time.Second)), err
+	if c.Has(config.MultiplexAlias()...) && c.Origin(config.MultiplexAlias()...) == config.Admin {
+		file, line := c.Line(config.MultiplexAlias()...)
+		return nil, nil, fmt.Errorf("%s, line %d: the administrator decides multiplex_profiles", file, line)
+	}
+	if on, said := config.MultiplexWord(m.env.Setting); said && !on {
+		return nil, nil, fmt.Errorf("%s turns it off, whatever the config says; take it out of %s and of the environment", config.MultiplexEnv, m.home.Env())
+	}
+	return m.editor.Preview(config.Edit{Path: config.MultiplexAlias()}, config.Edit{Path: config.MultiplexPath(), Value: "true"})
 }
 
-// Revive implements generation.Fleet: a unit that systemd gave up, or that exit 78 parked, is
-// started.
-func (f *fleet) Revive(ctx context.Context, h home.Home) error {
-	all, err := f.store.List()
-	if err != nil || len(all) == 0 {
+func (m multiplexFlag) Own() (bool, error) {
+	c, err := config.Load(m.home, config.Options{})
+	return err == nil && c.Origin(config.MultiplexPath()...) == config.User, err
+}
+
+func (m multiplexFlag) Turn(ctx context.Context, on bool) error {
+	if _, err := m.editor.Unset(ctx, config.MultiplexAlias()); err != nil {
 		return err
 	}
-	for _, u := range all[len(all)-1].Units {
-		if filepath.Ext(u.Path) != ".service" {
-			continue
-		}
-		data, err := os.ReadFile(u.Path)
-		if err != nil || service.Inspect(string(data)).Home != h.Dir {
-			continue
-		}
-		name := filepath.Base(u.Path)
-		if err := errors.Join(systemctl(ctx, f.env, u.Path, "reset-failed", name), systemctl(ctx, f.env, u.Path, "start", "--no-block", name)); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := m.editor.Set(ctx, config.MultiplexPath(), fmt.Sprint(on))
+	return err
 }
 
-// reloadUnits has systemd read its units again. Other managers read theirs when they start one.
-func reloadUnits(ctx context.Context, env Env, units []string) error {
-	done := map[bool]bool{}
-	for _, u := range units {
-		if !strings.Contains(filepath.ToSlash(u), "/systemd/") || done[userUnit(u)] {
-			continue
-		}
-		done[userUnit(u)] = true
-		if err := systemctl(ctx, env, u, "daemon-reload"); err != nil {
-			return err
-		}
-	}
-	return nil
+func (m multiplexFlag) Clear(ctx context.Context) error {
+	_, err := m.editor.Unset(ctx, config.MultiplexPath())
+	return err
 }
 
-func userUnit(path string) bool { return strings.Contains(filepath.ToSlash(path), "/systemd/user/") }
-
-// systemctl runs one command of the manager that a unit is for. Where systemd does not run it
-// has nothing to be told.
-func systemctl(ctx context.Context, env Env, unit string, args ...string) error {
-	if _, err := os.Stat("/run/systemd/system"); err != nil {
-		return nil // an image that is being made, a container
+// OptedOut reads the one key there is, from the config that counts (H#110683).
+func (m multiplexFlag) OptedOut() (bool, error) {
+	c, err := config.Load(m.home, m.options)
+	if err != nil || !c.Has("gateway", "auto_multiplex_migration") {
+		return false, err
 	}
-	args = append([]string{"--no-ask-password"}, args...)
-	if userUnit(unit) {
-		args = append([]string{"--user"}, args...)
-	}
-	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "systemctl", args...)
-	for _, name := range []string{"PATH", "HOME", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"} {
-		if v := env.Getenv(name); v != "" {
-			cmd.Env = append(cmd.Env, name+"="+v)
-		}
-	}
-	cmd.Env = append(cmd.Env, "LC_ALL=C")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("systemctl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
-	}
-	return nil
+	on, err := c.With(nil).Bool("gateway", "auto_multiplex_migration")
+	return !on, err
 }
 
-// otherGateways lists processes of a program that serve homes which are not among those of
-// known, as far as the system shows them.
-func otherGateways(program string, known []generation.Gateway) []int {
-	links, err := filepath.Glob("/proc/[0-9]*/exe")
+// profileFacts reads what a profile would connect with and listen on, under that profile's own
+// scope: what it does not have stays missing, whatever this process has.
+type profileFacts struct {
+	env     *appliance.Environments
+	root    home.Home
+	options config.Options
+}
+
+func (p profileFacts) read(ctx context.Context, h home.Home) (fleet.Facts, error) {
+	var out fleet.Facts
+	if f, err := os.Open(h.Env()); err == nil {
+		f.Close() //nolint:errcheck // nothing was read
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return out, err // a scope would take it for an empty one
+	}
+	c, err := config.Load(h, p.options)
 	if err != nil {
-		return nil
+		return out, err
 	}
-	var out []int
-	for _, link := range links {
-		target, err := os.Readlink(link)
-		if err != nil || strings.TrimSuffix(target, " (deleted)") != program {
-			continue
-		}
-		dir := filepath.Dir(link)
-		argv, err := os.ReadFile(filepath.Join(dir, "cmdline"))
-		words := strings.Split(string(argv), "\x00")
-		pid, perr := strconv.Atoi(filepath.Base(dir))
-		if err != nil || perr != nil || len(words) < 2 || words[1] != "up" && words[1] != "gateway" ||
-			slices.ContainsFunc(known, func(g generation.Gateway) bool { return g.PID == pid }) {
-			continue
-		}
-		out = append(out, pid)
+	scope, err := p.env.Scope(ctx, h)
+	if err != nil {
+		return out, err
 	}
-	slices.Sort(out)
-	return out
+	r := factReader{view: c.With(scopeLookup(scope)), scope: scope, file: h.Env()}
+	if h.Dir == p.root.Dir {
+		r.process = p.env.Getenv // a miss of the launch profile's falls through to it
+	}
+	if err := r.sections(); err != nil {
+		return out, err
+	}
+	out.Claims = r.claims(h.Config())
+	out.Listeners, err = r.listeners(h.Dir == p.root.Dir)
+	return out, err
+}
+
+// userUnits is where an account's own units are.
+func userUnits(env Env, accountHome string, own bool) string {
+	if dir := env.Getenv("XDG_CONFIG_HOME"); dir != "" && own {
+		return filepath.Join(dir, "systemd", "user")
+	}
+	if accountHome == "" {
+		return ""
+	}
+	return filepath.Join(accountHome, ".config", "systemd", "user")
+}
+
+// truthy reads yes and no as adapters do.
+func truthy(s string) bool {
+	switch strings.ToLower(strings.TrimSpace(s)) {
+	case "1", "true", "yes", "on":
+		return true
+	}
+	return false
 }

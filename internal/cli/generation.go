@@ -13,9 +13,11 @@ import (
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/config"
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+	"github.com/hermes-appliance/hermes-appliance/installer"
 	"github.com/hermes-appliance/hermes-appliance/installer/generation"
 	"github.com/hermes-appliance/hermes-appliance/internal/buildinfo"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
+	"github.com/hermes-appliance/hermes-appliance/service"
 )
 
 // recorder records the generations of homes for one command. It is safe for concurrent use.
@@ -110,12 +112,32 @@ func recordSwitch(ctx context.Context, env Env, v sandboxView) {
 	}
 }
 
+// recordInstall records a service that was installed, with the files that are there.
+func recordInstall(ctx context.Context, env Env, h installer.Host, spec service.Spec, t installer.Target, o installer.Options) {
+	r := newRecorder(env)
+	seen, err := r.seen(t.Home)
+	if err == nil {
+		var d installer.Desired
+		if d, err = h.Desired(spec, t, o); err == nil {
+			for _, a := range d.Files {
+				if a.Link == "" && generation.IsUnit(a.Path) {
+					seen.Units = append(seen.Units, a.Path)
+				}
+			}
+			err = r.put(ctx, t.Home, generation.Install, seen)
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(env.Stderr, "%s: note: what runs is not recorded as a generation: %v\n", Name, err) //nolint:errcheck // nowhere left to say it
+	}
+}
+
 // activation goes from what runs on a home to something else.
 func (r *recorder) activation(h home.Home, patience time.Duration) (generation.Activation, error) {
 	seen, err := r.seen(h)
 	s := r.store(h)
 	return generation.Activation{
-		Store: s, Seen: seen, Wait: patience, Fleet: &fleet{env: r.env, store: s},
+		Store: s, Seen: seen, Wait: patience, Fleet: &runningFleet{env: r.env, store: s},
 		Say: func(msg string) { fmt.Fprintln(r.env.Stderr, msg) }, //nolint:errcheck // nowhere left to say it
 	}, err
 }

@@ -249,15 +249,12 @@ func decide(ctx context.Context, env Env, v sandboxView, q sandbox.Switch, yes b
 	e := config.Editor{
 		Home: v.home, AdminDir: home.AdminDir(env.Getenv), Getenv: env.Getenv, Latest: migrate.Latest(), LockWait: lockWait,
 	}
-	c, err := e.Set(ctx, []string{"terminal", "docker_image"}, quoteYAML(q.Answer(yes)))
+	c, err := e.SetText(ctx, []string{"terminal", "docker_image"}, q.Answer(yes))
 	if err == nil && c.Changed {
 		recordSwitch(ctx, env, v)
 	}
 	return c, err
 }
-
-// quoteYAML keeps a name a text, whatever it looks like.
-func quoteYAML(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
 func decided(q sandbox.Switch, yes bool) string {
 	if yes {
