@@ -23,6 +23,9 @@ type Migrator struct {
 	LockWait time.Duration       // how long to wait for another writer
 	Files    atomicfile.Writer
 	Program  string // name and version for manifests
+	// Manager is on whose behalf homes are written, "" = their owner's. A home that this
+	// manager manages is written like any other: its activation calls.
+	Manager string
 }
 
 // Result is what happened, or would happen, to one home.
@@ -140,10 +143,10 @@ func (m Migrator) writable(h home.Home, p *Plan) error {
 	return &Refusal{Kind: ErrManaged, File: h.Dir, Msg: "cannot be written: " + why, Fix: "make it writable (chmod u+w, or remount), then run again"}
 }
 
-// unmanaged refuses a home that others manage. p may be nil.
+// unmanaged refuses a home that others than m.Manager manage. p may be nil.
 func (m Migrator) unmanaged(h home.Home, p *Plan) error {
 	manager, err := h.Manager(m.Getenv)
-	if err != nil || manager == "" {
+	if err != nil || manager == "" || manager == m.Manager {
 		return err
 	}
 	return &Refusal{Kind: ErrManaged, File: h.Config(), Msg: "is managed by " + manager, Fix: elsewhere(p, "in its configuration")}

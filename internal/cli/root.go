@@ -34,7 +34,7 @@ func newRoot(st *state) *cobra.Command {
 		fmt.Fprint(cmd.OutOrStdout(), helpText(cmd)) //nolint:errcheck // the reader is gone
 	})
 	root.AddCommand(newUp(st), newStatus(st), newLogs(st), newGateway(st), newMigrate(st), newConfig(st), newProfile(st),
-		newEnv(st), newMetrics(st), newSandbox(st), newImages(st), newVersion(st), newCompletion(st))
+		newEnv(st), newMetrics(st), newSandbox(st), newImages(st), newService(st), newVersion(st), newCompletion(st))
 	return root
 }
 
