@@ -87,7 +87,6 @@ let
       description = "null or ${wrapped t}";
       check = x: x == null || t.check x;
       merge = path: defs: if self.all (d: d.value == null) defs then null else if self.any (d: d.value == null) defs then throw "The option `${show path}' is defined both null and not null" else t.merge path defs;
-      inherit (t) nested;
     };
     listOf = t: {
       description = "list of ${wrapped t}";
@@ -98,7 +97,7 @@ let
       description = "attribute set of ${wrapped t}";
       check = isAttrs;
       merge = path: defs: if self.all (d: isAttrs d.value) defs then mergeAttrs path defs (name: t.merge (path ++ [ name ])) else fail path "attribute set of ${t.description}";
-      nested = t;
+      nestedTypes.elemType = t;
     };
     anything = {
       description = "anything";
