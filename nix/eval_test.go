@@ -68,7 +68,7 @@ func tryNix(t *testing.T, dir string, args ...string) (out []byte, said string, 
 // evaluate evaluates an expression in this directory and reads the result.
 func evaluate(t *testing.T, dir, expression string, into any) {
 	t.Helper()
-	out := runNixIn(t, dir, "nix-instantiate", "--eval", "--strict", "--json", "-E", expression)
+	out := runNixIn(t, dir, "nix-instantiate", "--eval", "--read-write-mode", "--strict", "--json", "-E", expression)
 	if err := json.Unmarshal(out, into); err != nil {
 		t.Fatalf("%s: %v", expression, err)
 	}
