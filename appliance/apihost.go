@@ -110,6 +110,18 @@ func (t *Tenant) apiSettings(b bound) (apiSettings, error) {
 	return s, nil
 }
 
+// keyFault says why an API must not start with its key: whoever has none, or guesses it, could
+// run commands here.
+func (s apiSettings) keyFault() error {
+	switch {
+	case s.Key.Empty():
+		return errors.New("API_SERVER_KEY is not set; put API_SERVER_KEY=… into .env: whoever has no key could run commands here")
+	case secret.Placeholder(s.Key.Reveal()):
+		return errors.New("API_SERVER_KEY is a placeholder, no key; put a random one into .env, such as openssl rand -hex 24 prints")
+	}
+	return nil
+}
+
 // origins are those of the variable, a list with commas, or else of the config.
 func origins(variable string, configured any) (out []string) {
 	for origin := range strings.SplitSeq(variable, ",") {

@@ -70,8 +70,8 @@ func (s *server) startAPI(ctx context.Context, t *Tenant) error {
 		s.o.Log.Info("the api server is off; API_SERVER_ENABLED=true in .env turns it on")
 		return nil
 	}
-	if set.Key.Empty() {
-		return errors.New("API_SERVER_KEY is not set; put API_SERVER_KEY=… into .env: whoever has no key could run commands here")
+	if err := set.keyFault(); err != nil {
+		return err
 	}
 	address := net.JoinHostPort(set.host, strconv.Itoa(set.port))
 	l, err := s.o.Listen(ctx, address)

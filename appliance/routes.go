@@ -186,6 +186,8 @@ func (r router) named(name, id string, o override) (model.Route, error) {
 		APIMode: model.APIMode(first(o.mode, section["api_mode"], string(built.mode))),
 	}
 	switch {
+	case key != "" && known && !built.free && secret.Placeholder(key):
+		return route, &RouteError{"model.provider", fmt.Sprintf("the key for %s is a placeholder", name), "put the real one into .env"}
 	case route.Model == "":
 		return route, &RouteError{"model.default", "no model is named", "run hermes-appliance config set model.default NAME"}
 	case key == "" && len(keys) > 0 && !built.free && (own == nil || first(o.keyEnv, section["key_env"]) != ""):

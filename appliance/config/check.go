@@ -73,6 +73,7 @@ func Check(in CheckInput) []Problem {
 	p.types(c.With(in.Lookup))
 	p.stamp(c)
 	p.file(c, in.Lookup)
+	p.misspelt(c)
 	p.policy(c, env, in)
 	slices.SortStableFunc(p, func(a, b Problem) int { return int(b.Severity) - int(a.Severity) })
 	return p

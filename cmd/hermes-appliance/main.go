@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"os"
 	"os/signal"
 	"syscall"
@@ -17,6 +18,9 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
+	if noRoots(os.Getenv, "/") {
+		x509.SetFallbackRoots(builtInRoots())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	restart := make(chan struct{}, 1)

@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/appliance/config"
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 	"github.com/hermes-appliance/hermes-appliance/appliance/redact"
+	"github.com/hermes-appliance/hermes-appliance/appliance/secret"
 	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 	"github.com/hermes-appliance/hermes-appliance/migrate"
@@ -30,7 +31,7 @@ func newConfig(st *state) *cobra.Command {
 	return group(st, "config", "Read, change and check a home's configuration",
 		"Reads config.yaml with the defaults under it and the administrator's file over it, and changes single keys of it.\nEvery other byte of the file stays.",
 		"  hermes-appliance config get terminal.backend",
-		newConfigGet(st), newConfigSet(st), newConfigUnset(st), newConfigCheck(st), newConfigMerge(st))
+		newConfigGet(st), newConfigSet(st), newConfigUnset(st), newConfigCheck(st), newConfigKeys(st), newConfigMerge(st))
 }
 
 // group makes a command that only has others below it.
@@ -146,10 +147,16 @@ func (o *configOptions) editor(h home.Home, env Env) config.Editor {
 	return config.Editor{Home: h, AdminDir: home.AdminDir(env.Getenv), Getenv: env.Getenv, Latest: migrate.Latest(), LockWait: lockWait}
 }
 
+// sample is a text that is hidden where a secret would be.
+const sample = "0123456789abcdef0123456789abcdef"
+
 func (o *configOptions) set(ctx context.Context, env Env) error {
 	h, path, err := o.target(env)
 	if err != nil {
 		return err
+	}
+	if last := path[len(path)-1]; secret.Placeholder(strings.Trim(o.val, `'"`)) && o.val != "" && hideSecrets(last, sample) != sample {
+		return usagef("%s: that is what a hidden value looks like, no secret; nothing was written", yamlspan.PathString(path))
 	}
 	c, err := o.editor(h, env).Set(ctx, path, o.val)
 	if err != nil {

@@ -80,8 +80,7 @@ func (o *runOptions) run(ctx context.Context, env Env) error {
 
 // current checks that a home's config is not older than this program; it may be newer.
 func current(h home.Home, env Env) (notices []string, err error) {
-	m := migrate.Migrator{Ladder: migrate.Released(), Getenv: env.Getenv, Now: env.Now}
-	r, err := m.Preview(h, migrate.Options{})
+	r, err := migrator(env).Preview(h, migrate.Options{})
 	switch {
 	case exitcode.Of(err) == exitcode.Newer:
 		return []string{"config is newer than this program (" + err.Error() + "); it is read and never written"}, nil

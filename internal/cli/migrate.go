@@ -128,16 +128,22 @@ type outcome struct {
 	diff string // with --dry-run
 }
 
+// migrator is the one of every command.
+func migrator(env Env) migrate.Migrator {
+	return migrate.Migrator{
+		Ladder: migrate.Released(), Getenv: env.Getenv, Now: env.Now, LockWait: lockWait,
+		Program: Name + " " + buildinfo.Read().Version,
+	}
+}
+
 // homes works on one home or on all of them.
 func (o *migrateOptions) homes(ctx context.Context, env Env) error {
 	targets, err := o.targets(env)
 	if err != nil {
 		return err
 	}
-	m := migrate.Migrator{
-		Ladder: migrate.Released(), Getenv: env.Getenv, Now: env.Now, LockWait: lockWait,
-		Program: Name + " " + buildinfo.Read().Version, Manager: o.manager,
-	}
+	m := migrator(env)
+	m.Manager = o.manager
 	if o.declared != "" {
 		if o.decided, err = readDeclared(o.declared); err != nil {
 			return err

@@ -33,8 +33,8 @@ func newRoot(st *state) *cobra.Command {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		fmt.Fprint(cmd.OutOrStdout(), helpText(cmd)) //nolint:errcheck // the reader is gone
 	})
-	root.AddCommand(newUp(st), newStatus(st), newLogs(st), newGateway(st), newMigrate(st), newConfig(st), newProfile(st),
-		newEnv(st), newMetrics(st), newSandbox(st), newImages(st), newService(st), newVersion(st), newCompletion(st))
+	root.AddCommand(newUp(st), newStatus(st), newLogs(st), newDoctor(st), newGateway(st), newMigrate(st), newConfig(st), newProfile(st),
+		newEnv(st), newMetrics(st), newSandbox(st), newImages(st), newService(st), newVersion(st), newCompletion(st), newMan(st))
 	return root
 }
 

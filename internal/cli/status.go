@@ -16,6 +16,7 @@ import (
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/control"
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
+	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 )
 
@@ -44,11 +45,8 @@ type statusDoc struct {
 	Status  *gateway.Status `json:"status,omitempty"` // of the running gateway, else what the last one left
 }
 
-func (o *statusOptions) run(ctx context.Context, env Env) error {
-	h, err := o.locate(env)
-	if err != nil {
-		return err
-	}
+// gatewayStatus asks the gateway of a home, or reads what the last one left.
+func gatewayStatus(ctx context.Context, h home.Home, env Env) (statusDoc, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	var s gateway.Status
@@ -57,7 +55,7 @@ func (o *statusOptions) run(ctx context.Context, env Env) error {
 	if temp == "" {
 		temp = "/tmp"
 	}
-	err = control.Call(ctx, h, temp, "status", &s)
+	err := control.Call(ctx, h, temp, "status", &s)
 	switch {
 	case err == nil:
 		doc.Running = true
@@ -65,13 +63,25 @@ func (o *statusOptions) run(ctx context.Context, env Env) error {
 		if s, err = gateway.ReadStatus(h); errors.Is(err, fs.ErrNotExist) {
 			doc.Status = nil
 		} else if err != nil {
-			return err
+			return doc, err
 		}
 		_, doc.Running, err = gateway.Running(h)
 		if err != nil {
-			return err
+			return doc, err
 		}
 	default:
+		return doc, err
+	}
+	return doc, nil
+}
+
+func (o *statusOptions) run(ctx context.Context, env Env) error {
+	h, err := o.locate(env)
+	if err != nil {
+		return err
+	}
+	doc, err := gatewayStatus(ctx, h, env)
+	if err != nil {
 		return err
 	}
 	if o.json {

@@ -60,7 +60,7 @@ func layer(rel string) (int, bool) {
 		return 6, true
 	case rel == "internal/cli":
 		return 5, true
-	case rel == "appliance", rel == "installer":
+	case rel == "appliance", rel == "installer", strings.HasPrefix(rel, "installer/"):
 		return 4, true
 	case rel == "appliance/gateway", rel == "appliance/control", rel == "appliance/web", strings.HasPrefix(rel, "appliance/platform/"):
 		return 3, true
@@ -70,7 +70,7 @@ func layer(rel string) (int, bool) {
 		return 2, true
 	case rel == "internal/exitcode", rel == "internal/buildinfo", rel == "internal/atomicfile":
 		return 0, true
-	case rel == "internal/testkit", strings.HasPrefix(rel, "internal/testkit/"), rel == "internal/repotest", rel == "internal/terminaltest":
+	case rel == "internal/testkit", strings.HasPrefix(rel, "internal/testkit/"), rel == "internal/repotest", rel == "internal/terminaltest", rel == "nix":
 		return -1, true // tests only; nothing imports them
 	}
 	return 0, false

@@ -224,18 +224,13 @@ func (r *Route) admit(m map[string]any, g Given) error {
 	case s == NoAuth:
 		r.Open = true
 		r.Notes = append(r.Notes, "everybody on this machine may post to it: its secret is "+NoAuth)
-	case stale(s):
+	case secret.Placeholder(s):
 		return &RouteError{Key: []string{"secret"}, Msg: "is a placeholder, no secret", Fix: "put the real one into .env and refer to it, or write it here"}
 	}
 	if extra, _ := m["deliver_extra"].(map[string]any); len(extra) > 0 {
 		r.Notes = append(r.Notes, "deliver_extra means nothing to deliver: log")
 	}
 	return nil
-}
-
-// stale reports whether a secret is what a masked or unresolved value leaves behind.
-func stale(s string) bool {
-	return strings.Trim(s, "*•") == "" || strings.Contains(s, "${") || slices.Contains([]string{"undefined", "null", "none", "changeme", "[redacted]", "<redacted>"}, strings.ToLower(s))
 }
 
 // accepts tells whether the route is for one of the names of an event.

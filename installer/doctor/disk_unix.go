@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+
+//go:build unix
+
+package doctor
+
+import "golang.org/x/sys/unix"
+
+// freeBytes is what this user may still write to the file system of a path.
+func freeBytes(path string) (uint64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return 0, err
+	}
+	return uint64(st.Bavail) * uint64(st.Bsize), nil //nolint:unconvert // the types differ between systems
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+
+package doctor
+
+import "golang.org/x/sys/windows"
+
+// freeBytes is what this user may still write to the file system of a path.
+func freeBytes(path string) (uint64, error) {
+	name, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return 0, err
+	}
+	var free uint64
+	err = windows.GetDiskFreeSpaceEx(name, &free, nil, nil)
+	return free, err
+}
