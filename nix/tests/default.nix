@@ -163,7 +163,8 @@ in
   };
   stops = map (drain: (unit (nixos (gateway { settings.gateway.restart_drain_timeout = drain; }))).serviceConfig.TimeoutStopSec) [ 0 1 180 12.5 3600 ];
 
-  # scripts that are run for real
+  # what systemd is handed, and scripts that are run for real
+  systemd = cfg: (nixos { services.hermes-gateway = cfg // { enable = true; }; }).config.systemd.services;
   scripts = root: cfg:
     let e = nixos { services.hermes-gateway = cfg // { enable = true; stateDir = root; }; };
     in lib.mapAttrs (_: s: toString s.serviceConfig.ExecStart) (lib.filterAttrs (n: _: builtins.match ".*-prepare" n != null) e.config.systemd.services);
