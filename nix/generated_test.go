@@ -5,7 +5,6 @@ package nix
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +106,6 @@ func golden(t *testing.T, path string, v any) {
 	}
 	testkit.Golden(t, path, b.Bytes())
 	if t.Failed() {
-		fmt.Println("refresh with: go test ./nix -update")
+		t.Log("refresh with: go test ./nix -update")
 	}
 }

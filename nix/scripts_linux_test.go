@@ -17,26 +17,28 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 )
 
+// builtIn is where the program is built; [TestMain] makes and removes it.
+var builtIn string
+
 // built returns the directory of the program, built once for all tests.
 var built = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "hermes-nix-")
-	if err != nil {
-		return "", err
-	}
-	cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "bin", "hermes-appliance"), "../cmd/hermes-appliance")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(builtIn, "bin", "hermes-appliance"), "../cmd/hermes-appliance") //nolint:noctx // it outlives the test that asks first
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
-	return dir, nil
+	return builtIn, nil
 })
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if dir, err := built(); err == nil {
-		os.RemoveAll(dir) //nolint:errcheck // a directory of the test
+	dir, err := os.MkdirTemp("", "hermes-nix-")
+	if err != nil {
+		panic(err)
 	}
+	builtIn = dir
+	code := m.Run()
+	os.RemoveAll(dir) //nolint:errcheck // a directory of the test
 	os.Exit(code)
 }
 
