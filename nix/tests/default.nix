@@ -101,6 +101,7 @@ let
 
     # secrets
     (yes "a secret in the store" (says "environmentFiles lies in the store" (nixos (gateway { environmentFiles = [ "${builtins.storeDir}/x" ]; }))))
+    (yes "a sign-in in the store" (says "authFile lies in the store" (home (gateway { authFile = "${builtins.storeDir}/x"; }))))
     (yes "a path literal for a secret" (throws (nixos (gateway { environmentFiles = [ ./default.nix ]; })).config.systemd.services))
     (is "secrets are credentials" [ "env-0:/run/secrets/a" "env-1:/run/secrets/b" "auth:/run/secrets/auth" ] native.config.systemd.services.hermes-gateway-prepare.serviceConfig.LoadCredential)
     (is "the gateway itself is handed none" false ((unit native).serviceConfig ? LoadCredential))
@@ -142,6 +143,7 @@ let
     (is "people who share join the group" [ "hermes" ] (nixos (gateway { container.hostUsers = [ "me" ]; })).config.users.users.me.extraGroups)
     (yes "and are told" (warns "addToSystemPackages" (nixos (gateway { container.hostUsers = [ "me" ]; }))))
     (is "sharing lets the group write" "0007" (unit (nixos (gateway { addToSystemPackages = true; }))).serviceConfig.UMask)
+    (is "a person's home is the person's alone" "0077" hm.config.systemd.user.services.hermes-gateway.Service.UMask)
     (is "the account can be somebody else's" { } (nixos (gateway { createUser = false; })).config.users.users)
   ];
 
