@@ -33,12 +33,12 @@ func newBox(t *testing.T) *box {
 	}
 	testkit.Need(t, "docker", err == nil, "no docker command")
 	var id [6]byte
-	rand.Read(id[:]) //nolint:errcheck // never fails
+	rand.Read(id[:])
 	b := &box{t: t, host: host, name: "hermes-nix-" + hex.EncodeToString(id[:]), state: t.TempDir(), store: t.TempDir()}
 	t.Cleanup(func() {
-		cmd := exec.Command("docker", "rm", "--force", b.name) //nolint:noctx // the test's is over
+		cmd := exec.Command("docker", "rm", "--force", b.name)
 		cmd.Env = b.env()
-		cmd.Run() //nolint:errcheck // it may not be there
+		cmd.Run()
 	})
 	return b
 }
@@ -136,7 +136,7 @@ func TestReport4ContainerRunsOurself(t *testing.T) {
 	if err := os.MkdirAll(bin, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(bin, "hermes-appliance"), data, 0o750); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(bin, "hermes-appliance"), data, 0o750); err != nil {
 		t.Fatal(err)
 	}
 	testkit.WriteTree(t, b.state, map[string]string{".hermes/config.yaml": "_config_version: 3\n"})

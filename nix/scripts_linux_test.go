@@ -22,7 +22,7 @@ var builtIn string
 
 // built returns the directory of the program, built once for all tests.
 var built = sync.OnceValues(func() (string, error) {
-	cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(builtIn, "bin", "hermes-appliance"), "../cmd/hermes-appliance") //nolint:noctx // it outlives the test that asks first
+	cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(builtIn, "bin", "hermes-appliance"), "../cmd/hermes-appliance")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	}
 	builtIn = dir
 	code := m.Run()
-	os.RemoveAll(dir) //nolint:errcheck // a directory of the test
+	os.RemoveAll(dir)
 	os.Exit(code)
 }
 

@@ -96,8 +96,8 @@ func narFile(w io.Writer, path string) error {
 func narText(w io.Writer, s string) {
 	var n [8]byte
 	binary.LittleEndian.PutUint64(n[:], uint64(len(s)))
-	w.Write(append(n[:], s...))           //nolint:errcheck // a hash takes everything
-	w.Write(make([]byte, (8-len(s)%8)%8)) //nolint:errcheck // a hash takes everything
+	w.Write(append(n[:], s...))
+	w.Write(make([]byte, (8-len(s)%8)%8))
 }
 
 func narNode(w io.Writer, path string) error {
@@ -183,7 +183,7 @@ func TestPackageSources(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		top := strings.Split(filepath.ToSlash(rel), "/")[0]
+		top, _, _ := strings.Cut(filepath.ToSlash(rel), "/")
 		used[top] = true
 		if top != "nix" && !slices.Contains(doc.Dirs, top) {
 			t.Errorf("%s is not in nix/vendor.json: add %q to dirs", rel, top)

@@ -48,38 +48,41 @@ func ParseDeclared(f File) (Declared, error) {
 	if l.doc.Root() == nil || l.doc.Root().Kind != yamlspan.Mapping {
 		return bad("holds no object", nil)
 	}
-	if err := d.collect(line.String(), l.doc.Root(), nil); err != nil {
+	leaves, err := declaredLeaves(line.String(), l.doc.Root(), nil)
+	if err != nil {
 		return bad(err.Error(), nil)
 	}
+	d.leaves = slices.DeleteFunc(leaves, func(l declaredLeaf) bool { return l.path[0] == stampKey })
+	d.stamp = len(d.leaves) < len(leaves)
 	return d, nil
 }
 
-// repeatedKey says that an object has a key twice.
-type repeatedKey []string
+// repeatedKeyError says that an object has a key twice.
+type repeatedKeyError []string
 
-func (k repeatedKey) Error() string { return yamlspan.PathString(k) + " is given twice" }
+func (k repeatedKeyError) Error() string { return yamlspan.PathString(k) + " is given twice" }
 
-func (d *Declared) collect(src string, n *yamlspan.Node, path []string) error {
+// declaredLeaves lists what is below a mapping, in the order of the file.
+func declaredLeaves(src string, n *yamlspan.Node, path []string) ([]declaredLeaf, error) {
+	var out []declaredLeaf
 	seen := map[string]bool{}
 	for _, p := range n.Pairs {
 		here := append(slices.Clip(path), p.Key.Value)
-		switch {
-		case seen[p.Key.Value]:
-			return repeatedKey(here)
-		case len(path) == 0 && p.Key.Value == stampKey:
-			d.stamp = true
-			continue
+		if seen[p.Key.Value] {
+			return nil, repeatedKeyError(here)
 		}
 		seen[p.Key.Value] = true
-		if p.Value.Kind == yamlspan.Mapping && len(p.Value.Pairs) > 0 {
-			if err := d.collect(src, p.Value, here); err != nil {
-				return err
-			}
+		if p.Value.Kind != yamlspan.Mapping || len(p.Value.Pairs) == 0 {
+			out = append(out, declaredLeaf{here, textOf(src[p.Value.Start:p.Value.End], p.Value), p.Value})
 			continue
 		}
-		d.leaves = append(d.leaves, declaredLeaf{here, textOf(src[p.Value.Start:p.Value.End], p.Value), p.Value})
+		below, err := declaredLeaves(src, p.Value, here)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, below...)
 	}
-	return nil
+	return out, nil
 }
 
 // textOf writes a value of JSON as YAML: text bare where nothing could misread it, and a

@@ -5,6 +5,7 @@ package config
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -120,9 +121,7 @@ func deepMerge(under, over any) any {
 	}
 	out := map[string]any{}
 	if ok {
-		for k, v := range a {
-			out[k] = v
-		}
+		maps.Copy(out, a)
 	}
 	for k, v := range b {
 		out[k] = deepMerge(out[k], v)
