@@ -47,8 +47,9 @@ func (u nixosUnit) text() string {
 // nixos is a machine with systemd that has the units of a configuration, as a rebuild would leave them.
 type nixos struct {
 	*machine.Machine
-	t     *testing.T
-	store string
+	t           *testing.T
+	store       string
+	credentials bool // systemd can hand them over here
 }
 
 const (
@@ -59,14 +60,36 @@ const (
 func bootNixos(t *testing.T) *nixos {
 	t.Helper()
 	needNix(t)
-	m := &nixos{machine.Boot(t, machine.Systemd), t, t.TempDir()}
+	m := &nixos{Machine: machine.Boot(t, machine.Systemd), t: t, store: t.TempDir()}
 	m.Run("root", "useradd --system --home-dir /var/lib/hermes --shell /bin/sh hermes && install -d -o hermes -g hermes -m 2750 /var/lib/hermes && mkdir -p /opt/hermes/bin")
 	dir, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.Install(filepath.Join(dir, "bin", "hermes-appliance"), machineProg)
+	// A container may not be allowed to mount the directory of credentials; then one of the same content stands in.
+	m.Put("/root/secrets/probe", "root", 0o600, []byte("x"))
+	_, code := m.Try("root", "systemd-run -q --wait -p User=hermes -p LoadCredential=probe:/root/secrets/probe sh -c 'cat $CREDENTIALS_DIRECTORY/probe'")
+	if m.credentials = code == 0; !m.credentials {
+		t.Log("systemd cannot hand over credentials in this container: a directory stands in for them")
+	}
 	return m
+}
+
+// handOver is the unit with what stands in for credentials, where they need it.
+func (m *nixos) handOver(name string, u nixosUnit) string {
+	given := u.ServiceConfig.all("LoadCredential")
+	if m.credentials || len(given) == 0 {
+		return u.text()
+	}
+	dir := "/var/lib/credentials/" + name
+	m.Run("root", "install -d -o hermes -m 0700 "+dir)
+	for _, c := range given {
+		id, path, _ := strings.Cut(c, ":")
+		m.Run("root", "if [ -e "+path+" ]; then install -o hermes -m 0400 "+path+" "+dir+"/"+id+"; fi")
+	}
+	delete(u.ServiceConfig, "LoadCredential")
+	return strings.Replace(u.text(), "[Service]\n", "[Service]\nEnvironment=CREDENTIALS_DIRECTORY="+dir+"\n", 1)
 }
 
 // rebuild puts the units and the scripts of a configuration in place.
@@ -81,7 +104,7 @@ func (m *nixos) rebuild(cfg string) {
 	store := filepath.Join(m.store, "store")
 	moved := func(text string) []byte { return []byte(strings.ReplaceAll(text, store, "/nix/store")) }
 	for name, u := range units {
-		m.Put("/etc/systemd/system/"+name+".service", "root", 0o644, moved(u.text()))
+		m.Put("/etc/systemd/system/"+name+".service", "root", 0o644, moved(m.handOver(name, u)))
 	}
 	err := filepath.WalkDir(store, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() || !strings.Contains(path, "hermes") {
