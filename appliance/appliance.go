@@ -27,6 +27,8 @@ type Options struct {
 	Log     *slog.Logger
 	BinDir  string // where this program's command is; "" = unknown
 	Latest  int    // the newest version of a config that may be written; 0 = any
+	// Credentials are what the service manager handed to the process; nil = nothing.
+	Credentials secret.Credentials
 }
 
 // Environments builds the environments of children for every profile of a home. It is safe
@@ -72,22 +74,27 @@ func NewEnvironments(o Options) (*Environments, error) {
 		}
 	}
 	e.host = profile.NewHost(func() string { return o.Launch.Dir })
-	if many, err := e.multiplex(); many || err != nil {
+	if many, err := e.Multiplex(); many || err != nil {
 		e.host.SetMultiplex(true)
 	}
 	e.secrets = secret.New(secret.Config{
-		Sources:  e.sources,
-		Global:   policy.Global,
-		Control:  policy.Control,
-		Routed:   func(ctx context.Context) bool { return e.host.Isolated(profile.From(ctx)) },
-		Lookup:   func(name string) (string, bool) { v, ok := e.lookup[name]; return v, ok },
-		Environ:  func() []string { return o.Environ },
-		Managed:  e.managedFile,
-		Grants:   e.grants,
-		ChildEnv: e.vaultEnv,
-		Files:    e.files,
-		Log:      o.Log,
+		Sources: e.sources,
+		Global:  policy.Global,
+		Control: policy.Control,
+		Routed:  func(ctx context.Context) bool { return e.host.Isolated(profile.From(ctx)) },
+		Lookup:  func(name string) (string, bool) { v, ok := e.lookup[name]; return v, ok },
+		Environ: func() []string { return o.Environ },
+		Managed: e.managedFile,
+		Grants:  e.grants,
+
+		Credentials: e.credentials,
+		ChildEnv:    e.vaultEnv,
+		Files:       e.files,
+		Log:         o.Log,
 	})
+	if err := e.checkCredentials(); err != nil {
+		return nil, err
+	}
 	// Before anybody edits these files, so that what they held is known. What cannot be read now
 	// is tried again for each child.
 	_, unread := e.launchNames()
@@ -98,13 +105,23 @@ func NewEnvironments(o Options) (*Environments, error) {
 	return e, nil
 }
 
-// multiplex reports whether the launch home's config has one process serve many profiles.
-func (e *Environments) multiplex() (bool, error) {
+// Multiplex reports whether one process serves every profile: by the launch home's .env, the
+// environment, or its config.
+func (e *Environments) Multiplex() (bool, error) {
 	c, err := e.configs.Load(e.o.Launch, e.configOptions())
 	if err != nil {
 		return false, err
 	}
-	return c.With(nil).Bool("gateway", "multiplex_profiles")
+	return c.Multiplex(e.Setting)
+}
+
+// Setting looks a setting of the process up: the launch home's .env wins over the environment.
+func (e *Environments) Setting(name string) (string, bool) {
+	if file, err := e.files.Read(e.o.Launch.Env()); err == nil && !file[name].Empty() {
+		return file[name].Reveal(), true
+	}
+	v, ok := e.lookup[name]
+	return v, ok
 }
 
 // Getenv looks a variable up in the environment the process was started with.

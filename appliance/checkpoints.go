@@ -12,6 +12,7 @@ import (
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/checkpoint"
 	"github.com/hermes-appliance/hermes-appliance/appliance/config"
+	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 	"github.com/hermes-appliance/hermes-appliance/appliance/terminal"
 )
 
@@ -24,8 +25,8 @@ type checkpointSettings struct {
 	snapshots, total, file, days, everyH int64
 }
 
-// checkpointSettings reads them; without checkpoints.enabled there are none.
-func (t *Tenant) checkpointSettings(v config.View) (checkpointSettings, error) {
+// readCheckpointSettings reads them; without checkpoints.enabled none are taken.
+func readCheckpointSettings(v config.View) (checkpointSettings, error) {
 	set := checkpointSettings{prune: true, orphans: true, snapshots: checkpoint.MaxSnapshots, total: 500, file: 10, days: 7, everyH: 24}
 	var errs []error
 	for key, to := range map[string]*bool{"enabled": &set.on, "auto_prune": &set.prune, "delete_orphans": &set.orphans} {
@@ -57,22 +58,34 @@ func (t *Tenant) checkpoints(ctx context.Context, b bound, set checkpointSetting
 	if err != nil {
 		return nil, err
 	}
+	timeout, _ := b.lookup(timeoutVar)
+	o := set.options(t.home, rt.env.Getenv("HOME"), timeout)
+	o.Env, o.Processes, o.Now, o.Log = vars, rt.processes, rt.now, rt.log.With("profile", t.home.Profile)
+	return checkpoint.New(o), nil
+}
+
+// options are those of a home's store, but for how git is run.
+func (set checkpointSettings) options(h home.Home, userHome, timeout string) checkpoint.Options {
 	o := checkpoint.Options{
-		Dir: filepath.Join(t.home.Dir, "checkpoints"), Env: vars, Processes: rt.processes, Now: rt.now,
-		Log: rt.log.With("profile", t.home.Profile), MaxSnapshots: int(max(set.snapshots, 1)), MaxFileSize: set.file << 20,
+		Dir: filepath.Join(h.Dir, "checkpoints"), MaxSnapshots: int(max(set.snapshots, 1)), MaxFileSize: set.file << 20,
 	}
 	if set.file == 0 {
 		o.MaxFileSize = -1
 	}
-	if dir := rt.env.Getenv("HOME"); dir != "" {
-		o.Broad = append(o.Broad, dir)
+	if userHome != "" {
+		o.Broad = append(o.Broad, userHome)
 	}
-	if text, ok := b.lookup(timeoutVar); ok {
-		if n, err := strconv.Atoi(strings.TrimSpace(text)); err == nil {
-			o.Timeout = time.Duration(min(max(n, 1), 3600)) * time.Second
-		}
+	if n, err := strconv.Atoi(strings.TrimSpace(timeout)); err == nil {
+		o.Timeout = time.Duration(min(max(n, 1), 3600)) * time.Second
 	}
-	return checkpoint.New(o), nil
+	return o
+}
+
+// CheckpointOptions are those of a home's store as its config of now says, whether or not more
+// are taken, for a command that a person runs. The caller adds how git is run.
+func CheckpointOptions(h home.Home, v config.View, getenv func(string) string) (checkpoint.Options, error) {
+	set, err := readCheckpointSettings(v)
+	return set.options(h, getenv("HOME"), getenv(timeoutVar)), err
 }
 
 // keep takes a checkpoint of the session's directory before the turn's first call that may
@@ -86,7 +99,7 @@ func (w *work) keep(ctx context.Context, name string) {
 
 func (w *work) checkpoint(ctx context.Context, reason string) {
 	log := w.t.rt.log.With("profile", w.t.home.Profile, "session", w.session)
-	set, err := w.t.checkpointSettings(w.b.view)
+	set, err := readCheckpointSettings(w.b.view)
 	if err != nil {
 		log.WarnContext(ctx, "no checkpoint: settings", "error", err)
 		return
@@ -121,15 +134,15 @@ func (w *work) checkpoint(ctx context.Context, reason string) {
 
 // tidyCheckpoints prunes the checkpoints of every profile that keeps some, beside the turns.
 func (r *Runtime) tidyCheckpoints() {
-	r.chores.Go(func() {
+	r.chore(r.base, func(ctx context.Context) {
 		ids, err := r.Profiles()
 		if err != nil {
 			r.log.Warn("checkpoints are not pruned", "error", err)
 			return
 		}
 		for _, id := range ids {
-			if t, err := r.Tenant(id); err == nil && r.base.Err() == nil {
-				t.tidyCheckpoints(r.base)
+			if t, err := r.Tenant(id); err == nil && ctx.Err() == nil {
+				t.tidyCheckpoints(ctx)
 			}
 		}
 	})
@@ -141,7 +154,7 @@ func (t *Tenant) tidyCheckpoints(ctx context.Context) {
 	if err != nil {
 		return // a turn of the profile says so
 	}
-	set, err := t.checkpointSettings(b.view)
+	set, err := readCheckpointSettings(b.view)
 	if err != nil || !set.on || !set.prune {
 		return
 	}

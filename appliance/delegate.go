@@ -3,6 +3,7 @@
 package appliance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,17 +23,17 @@ import (
 
 // Bounds of delegation: a model that splits its work without end must not.
 const (
-	childrenAtOnce = 3  // the others wait
-	childrenACall  = 10 // tasks of one call
+	childrenAtOnce = 3  // the others wait; delegation.max_concurrent_children
+	childrenACall  = 10 // tasks of one call, or as many as may run at once
 	childrenATurn  = 30 // tasks of all calls of a turn
-	childSteps     = 50 // calls of the model in one task; a profile's max_turns below that counts
+	childSteps     = 50 // calls of the model in one task, or max_turns below that; delegation.max_iterations
 )
 
 // childSource is the source of a subagent's session, as upstream names it.
 const childSource = "subagent"
 
 const childOverlay = "You are a subagent: you work on one task that another agent gave you, and you see nothing of its conversation. " +
-	"Nobody can answer a question or approve a command: do what you can, and say what was in the way. " +
+	"Nobody can answer a question: do what you can, and say what was in the way. " +
 	"Your last message is all that comes back: say what you did, what you found, which files you changed, and what is left."
 
 // delegated is one task for a subagent.
@@ -53,15 +54,16 @@ type childReport struct {
 }
 
 // delegateTool hands tasks to subagents: turns of the same profile with a session and a shell
-// of their own, that belong to this turn and end with it.
-func (w *work) delegateTool() tool.Tool {
+// of their own, that belong to this turn and end with it. bad is what is wrong with the settings:
+// whoever wants a subagent is told.
+func (w *work) delegateTool(d delegation, bad error) tool.Tool {
 	fields := map[string]any{
 		"goal":     map[string]any{"type": "string", "description": "What to do, and what the answer must hold"},
 		"context":  map[string]any{"type": "string", "description": "All that the subagent must know: it sees nothing of this conversation"},
 		"toolsets": map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "Only these of your toolsets, e.g. file, terminal, web"},
 	}
 	properties := map[string]any{"tasks": map[string]any{
-		"type": "array", "description": fmt.Sprintf("Instead of goal: up to %d independent tasks, of which %d run at a time", childrenACall, childrenAtOnce),
+		"type": "array", "description": fmt.Sprintf("Instead of goal: up to %d independent tasks, of which %d run at a time", d.call, d.atOnce),
 		"items": map[string]any{"type": "object", "properties": fields, "required": []any{"goal"}},
 	}}
 	maps.Copy(properties, fields)
@@ -76,25 +78,25 @@ func (w *work) delegateTool() tool.Tool {
 
 				Tasks []delegated `json:"tasks"`
 			}
-			if err := decode(args, &a); err != nil {
+			if err := cmp.Or(bad, decode(args, &a)); err != nil {
 				return nil, err
 			}
 			tasks := a.Tasks
 			if len(tasks) == 0 {
 				tasks = []delegated{a.delegated}
 			}
-			if err := w.admit(tasks); err != nil {
+			if err := w.admit(tasks, d.call); err != nil {
 				return nil, err
 			}
-			return map[string]any{"results": w.delegate(ctx, tasks)}, nil
+			return map[string]any{"results": w.delegate(ctx, tasks, d)}, nil
 		},
 	}
 }
 
 // admit checks tasks against the bounds.
-func (w *work) admit(tasks []delegated) error {
-	if len(tasks) > childrenACall {
-		return fmt.Errorf("tasks: at most %d in one call, got %d", childrenACall, len(tasks))
+func (w *work) admit(tasks []delegated, most int) error {
+	if len(tasks) > most {
+		return fmt.Errorf("tasks: at most %d in one call, got %d", most, len(tasks))
 	}
 	for i, t := range tasks {
 		if strings.TrimSpace(t.Goal) == "" {
@@ -114,15 +116,15 @@ func (w *work) admit(tasks []delegated) error {
 }
 
 // delegate runs tasks and returns a report of each, in their order.
-func (w *work) delegate(ctx context.Context, tasks []delegated) []childReport {
+func (w *work) delegate(ctx context.Context, tasks []delegated, d delegation) []childReport {
 	reports := make([]childReport, len(tasks))
-	slots := make(chan struct{}, childrenAtOnce)
+	slots := make(chan struct{}, d.atOnce)
 	var all sync.WaitGroup
 	for i, t := range tasks {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			reports[i] = w.child(ctx, t)
+			reports[i] = w.child(ctx, t, d)
 			reports[i].Task = i + 1
 		})
 	}
@@ -131,7 +133,7 @@ func (w *work) delegate(ctx context.Context, tasks []delegated) []childReport {
 }
 
 // child runs one task to its report. A panic is a failed task: it must not end the gateway.
-func (w *work) child(ctx context.Context, t delegated) (r childReport) {
+func (w *work) child(ctx context.Context, t delegated, d delegation) (r childReport) {
 	defer func() {
 		if p := recover(); p != nil {
 			w.t.rt.log.ErrorContext(ctx, "panic in a subagent", "profile", w.t.home.Profile, "panic", fmt.Sprint(p))
@@ -141,18 +143,24 @@ func (w *work) child(ctx context.Context, t delegated) (r childReport) {
 	if ctx.Err() != nil {
 		return childReport{Status: string(agent.Interrupted)}
 	}
-	rec, err := w.childSession(ctx, t)
+	rec, err := w.childSession(ctx, t, d.routes[0].Model)
 	if err != nil {
 		return childReport{Status: "failed", Error: err.Error()}
 	}
 	r.Session = rec.ID()
 	defer w.endChild(context.WithoutCancel(ctx), rec)
+	s := gateway.Subagent{Session: rec.ID(), Goal: titleOf(t.Goal)}
+	w.root().turn.Subagent(gateway.SubagentStarted, s, agent.Event{})
+	defer func() {
+		s.Status, s.Steps = first(r.Status, "failed"), r.Steps
+		w.root().turn.Subagent(gateway.SubagentEnded, s, agent.Event{})
+	}()
 	ask := gateway.Ask{Source: childSource, Overlay: childOverlay, Effort: w.turn.Ask.Effort}
 	c := &work{
-		t: w.t, b: w.b, session: rec.ID(), parent: w, only: t.Toolsets,
+		t: w.t, b: w.b, session: rec.ID(), parent: w, only: t.Toolsets, keepMCP: d.mcp,
 		turn: &gateway.Turn{Profile: w.turn.Profile, Ask: ask, Control: &agent.Control{}}, // nobody follows it, and nobody is there to ask
 	}
-	res, err := c.work(ctx, rec, t)
+	res, err := c.work(ctx, rec, t, d, w.followed(s))
 	r.Status, r.Summary, r.Steps = string(res.Stop), res.Text, res.Steps
 	if err != nil {
 		r.Status, r.Error = "failed", err.Error()
@@ -161,12 +169,15 @@ func (w *work) child(ctx context.Context, t delegated) (r childReport) {
 }
 
 // work is the child's turn.
-func (w *work) work(ctx context.Context, rec *record, t delegated) (agent.Result, error) {
-	o, err := w.options(ctx, w.parent.routes)
+func (w *work) work(ctx context.Context, rec *record, t delegated, d delegation, emit func(agent.Event)) (agent.Result, error) {
+	o, err := w.options(ctx, d.routes)
 	if err != nil {
 		return agent.Result{}, err
 	}
-	if o.MaxSteps == 0 || o.MaxSteps > childSteps {
+	switch {
+	case d.steps > 0:
+		o.MaxSteps = d.steps
+	case o.MaxSteps == 0 || o.MaxSteps > childSteps:
 		o.MaxSteps = childSteps
 	}
 	o.ToolGrace = agent.DefaultToolGrace / 2 // the turn that waits for this one has not more
@@ -178,11 +189,11 @@ func (w *work) work(ctx context.Context, rec *record, t delegated) (agent.Result
 	if t.Context != "" {
 		text += "\n\nWhat you must know:\n" + t.Context
 	}
-	return a.Run(ctx, rec, model.Text(model.User, text), w.turn.Control, nil)
+	return a.Run(ctx, rec, model.Text(model.User, text), w.turn.Control, emit)
 }
 
 // childSession makes the session of a subagent and takes its lease.
-func (w *work) childSession(ctx context.Context, t delegated) (*record, error) {
+func (w *work) childSession(ctx context.Context, t delegated, modelName string) (*record, error) {
 	store, err := w.t.Sessions(ctx)
 	if err != nil {
 		return nil, err
@@ -195,9 +206,8 @@ func (w *work) childSession(ctx context.Context, t delegated) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := title(&gateway.Ask{Input: model.Text(model.User, t.Goal)})
 	s, err := store.Create(ctx, session.Session{
-		Source: childSource, Parent: parent, ModelConfig: from, Model: w.routes[0].Model, Title: name, TitleSource: session.TitleDerived,
+		Source: childSource, Parent: parent, ModelConfig: from, Model: modelName, Title: titleOf(t.Goal), TitleSource: session.TitleDerived,
 	})
 	if err != nil {
 		return nil, err
@@ -211,7 +221,8 @@ func (w *work) childSession(ctx context.Context, t delegated) (*record, error) {
 
 // endChild ends a subagent's session, and the commands that it left.
 func (w *work) endChild(ctx context.Context, rec *record) {
-	w.t.term.release(ctx, rec.ID())
+	w.t.term.end(ctx, rec.ID())
+	w.t.forget(ctx, rec.ID())
 	if err := errors.Join(rec.turn.Close(ctx), rec.store.End(ctx, rec.ID(), "completed")); err != nil {
 		w.t.rt.log.WarnContext(ctx, "a subagent's session was not ended", "profile", w.t.home.Profile, "session", rec.ID(), "error", err)
 	}
@@ -236,7 +247,7 @@ func (w *work) forChild(r *tool.Registry, offer tool.Offer) tool.Offer {
 	wanted.Toolsets = w.only
 	want := r.Select(wanted)
 	for _, t := range r.Select(offer).Tools() {
-		if _, ok := want.Find(t.Name); !ok {
+		if _, ok := want.Find(t.Name); !ok && (!w.keepMCP || !strings.HasPrefix(t.Name, "mcp__")) {
 			offer.Disabled = append(offer.Disabled, t.Name)
 		}
 	}

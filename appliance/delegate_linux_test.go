@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/agent"
+	"github.com/hermes-appliance/hermes-appliance/appliance/approval"
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
 	"github.com/hermes-appliance/hermes-appliance/appliance/metrics"
 	"github.com/hermes-appliance/hermes-appliance/appliance/model"
@@ -84,8 +85,7 @@ func TestDelegate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Somebody watches the turn, and yet nobody is asked for its subagents.
-	turn, err := tenant.Ask(t.Context(), gateway.Ask{Source: "telegram", Input: model.Text(model.User, "go"), Attended: true})
+	turn, err := tenant.Ask(t.Context(), gateway.Ask{Source: "telegram", Input: model.Text(model.User, "go")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,6 +134,61 @@ func TestDelegate(t *testing.T) {
 	}
 	if _, err := store.Get(t.Context(), s.ID); !errors.Is(err, session.ErrNoSession) {
 		t.Errorf("the subagent's session outlives its parent's: %v", err)
+	}
+}
+
+// TestReportB15SubagentsAsk (H#81026): the questions of subagents wait side by side in the turn
+// that they work for, each with its id and its subagent, and each answer counts for its own.
+func TestReportB15SubagentsAsk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(task string) string { return filepath.Join(dir, task) }
+	rt, _, _ := delegating(t, tasks("one", "two", "three"), "approvals: {mode: manual}\n", func(task string, after int, body string) modelserver.Reply {
+		if after == 0 {
+			return modelserver.Reply{Calls: []modelserver.Call{call("t", "terminal", map[string]any{"command": "rm -rf " + at(task)})}}
+		}
+		return modelserver.Reply{Text: fmt.Sprint(task, " refused ", strings.Contains(body, "BLOCKED"))}
+	})
+	for _, task := range []string{"one", "two", "three"} {
+		if err := os.Mkdir(at(task), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tenant, err := rt.Tenant("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn, err := tenant.Ask(t.Context(), gateway.Ask{Source: "telegram", Input: model.Text(model.User, "go"), Attended: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := map[string]gateway.Approval{}
+	who := map[string]bool{}
+	for feed := turn.Feed(); len(asked) < 3; {
+		e, ok, err := feed.Next(t.Context())
+		if !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if e.Kind == gateway.ApprovalAsked {
+			asked[e.Approval.Command] = *e.Approval
+			who[e.Approval.Subagent] = true
+		}
+	}
+	if waiting := turn.Approvals(); len(waiting) != 3 || len(who) != 3 || who[""] || who[turn.Session()] {
+		t.Errorf("waiting %+v, of %v", waiting, who)
+	}
+	for task, a := range map[string]approval.Answer{"two": approval.Once, "three": approval.Deny, "one": approval.Deny} {
+		if err := turn.Answer(asked["rm -rf "+at(task)].ID, a); err != nil {
+			t.Errorf("%s: %v", task, err)
+		}
+	}
+	if _, err := turn.Result(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for task, stays := range map[string]bool{"one": true, "two": false, "three": true} {
+		if _, err := os.Stat(at(task)); (err == nil) != stays {
+			t.Errorf("%s: %v", task, err)
+		}
 	}
 }
 
@@ -202,17 +257,17 @@ func TestDelegateBounds(t *testing.T) {
 		return out
 	}
 	for _, bad := range [][]delegated{many(childrenACall + 1), {{}}, {{Goal: "a"}, {Goal: " "}}} {
-		if err := w.admit(bad); err == nil {
+		if err := w.admit(bad, childrenACall); err == nil {
 			t.Errorf("%d tasks are admitted", len(bad))
 		}
 	}
 	for range childrenATurn / childrenACall {
-		if err := w.admit(many(childrenACall)); err != nil {
+		if err := w.admit(many(childrenACall), childrenACall); err != nil {
 			t.Error(err)
 		}
 	}
 	for range 3 {
-		if err := w.admit(many(1)); err == nil {
+		if err := w.admit(many(1), childrenACall); err == nil {
 			t.Error("more than a turn may have")
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/approval"
 	"github.com/hermes-appliance/hermes-appliance/appliance/config"
+	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 )
 
@@ -26,11 +27,15 @@ func (w *work) permit(ctx context.Context, command, dir string, policy *config.T
 		return "", err
 	}
 	lists := approval.NewLists(w.t.rt.env.Allowlists(), w.t.rt.log)
-	granted, yolo := w.t.rt.grants.Granted(w.t.home.Dir, w.session)
+	talk := w.root().session // a subagent works for the conversation of its turn, and by its grants
+	granted, yolo := w.t.rt.grants.Granted(w.t.home.Dir, talk)
 	c := approval.Context{
 		Presence: w.presence(), Yolo: yolo, Contained: policy.Backend() != "local", Dir: dir,
 		UserHome: w.t.rt.env.Getenv("HOME"), Homes: w.homes(), GatewayPID: w.t.rt.pid,
 		Permanent: lists.Read(ctx, w.t.home.Dir), Session: granted,
+	}
+	if c.Presence != approval.Attended && w.approveSubagents(ctx) {
+		rules.ApproveCron, rules.ApproveSingleQuery, rules.ApproveUnattended = true, true, true
 	}
 	v := approval.Decide(rules, command, c)
 	log := w.t.rt.log.With("profile", w.t.home.Profile, "session", w.session, "command", v.Shown)
@@ -42,17 +47,41 @@ func (w *work) permit(ctx context.Context, command, dir string, policy *config.T
 		return "", &BlockedError{v.Reason}
 	case approval.Ask: // below
 	}
-	answer := w.turn.Permit(ctx, v, rules.Timeout)
+	answer, by, no := approval.Once, "a model", "nobody approved it"
+	switch w.review(ctx, v, command, dir) {
+	case approval.Passes: // this one call: a model grants nothing
+	case approval.Fails:
+		answer, no = approval.Deny, "the review of commands denied it"
+	case approval.Escalate:
+		by = "the user"
+		answer = w.root().turn.Permit(ctx, gateway.Question{Verdict: v, Timeout: rules.Timeout, Subagent: w.subagent()})
+	}
 	book := approval.Book{Sessions: &w.t.rt.grants, Lists: lists}
-	run, err := book.Settle(ctx, w.t.home.Dir, w.session, v, answer)
+	run, err := book.Settle(ctx, w.t.home.Dir, talk, v, answer)
 	if err != nil {
 		log.WarnContext(ctx, "the answer could not be kept", "error", err)
 	}
-	log.InfoContext(ctx, "command decided by a person", "run", run)
+	log.InfoContext(ctx, "command decided", "by", by, "run", run)
 	if !run {
-		return "", &BlockedError{v.Reason + "; nobody approved it. Do not try it again in another form: ask the user"}
+		return "", &BlockedError{v.Reason + "; " + no + ". Do not try it again in another form: ask the user"}
 	}
-	return "approved by the user", nil
+	return "approved by " + by, nil
+}
+
+// root is the turn that a person started: the one that a subagent works for, or this one.
+func (w *work) root() *work {
+	for w.parent != nil {
+		w = w.parent
+	}
+	return w
+}
+
+// subagent is the session of the subagent that this is, "" for a turn of its own.
+func (w *work) subagent() string {
+	if w.parent == nil {
+		return ""
+	}
+	return w.session
 }
 
 // approvals are the profile's rules of now. What cannot be read asks more, never less.
@@ -65,21 +94,18 @@ func (w *work) approvals() (approval.Policy, error) {
 	if len(problems) > 0 {
 		w.t.rt.log.Warn("approvals", "profile", w.t.home.Profile, "problems", strings.Join(problems, "; "))
 	}
-	if rules.Mode == approval.Smart {
-		// No auxiliary model looks first here: a person decides, as whenever it is unsure.
-		rules.Mode = approval.Manual
-	}
 	return rules, nil
 }
 
 // presence is who could answer.
 func (w *work) presence() approval.Presence {
+	ask := &w.root().turn.Ask // for a subagent: who follows the turn that it works for
 	switch {
-	case w.turn.Ask.Attended:
+	case ask.Attended:
 		return approval.Attended
-	case w.turn.Ask.Source == "cron":
+	case ask.Source == "cron":
 		return approval.Cron
-	case w.turn.Ask.Source == "cli":
+	case ask.Source == "cli":
 		return approval.SingleQuery
 	}
 	return approval.Unattended

@@ -39,38 +39,19 @@ func (s *server) startHooks(ctx context.Context, t *Tenant) error {
 	for _, key := range set.unknown {
 		s.o.Log.Warn("this key of the webhook settings means nothing", "file", b.view.Path(), "key", key)
 	}
-	address := net.JoinHostPort(set.host, strconv.Itoa(set.port))
-	l, err := s.o.Listen(ctx, address)
+	a, err := s.open(ctx, hookName, net.JoinHostPort(set.host, strconv.Itoa(set.port)))
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w; WEBHOOK_PORT=… in .env chooses another port", address, err)
+		return fmt.Errorf("%w; WEBHOOK_PORT=… in .env chooses another port", err)
 	}
+	s.hooks = a // routes are judged by where it really listens
 	on, off := s.surveyHooks(ctx, t, set)
-	a := &listener{address: reachable(l.Addr()), done: make(chan error, 1)}
-	a.server = webhook.New(webhook.Options{Host: hookHost{s}, Log: s.o.Log, Now: s.o.Now, Multiplex: s.rt.Multiplexed})
-	st := gateway.PlatformState{State: "connected", Listener: "http://" + a.address, Message: strings.Join(off, "\n"), Attention: len(off) > 0}
+	st := gateway.PlatformState{Message: strings.Join(off, "\n"), Attention: len(off) > 0}
 	if on == 0 && len(off) == 0 {
 		st.Message = "no routes: write some under platforms.webhook.extra.routes in config.yaml"
 	}
-	s.hooks = a
-	s.state.SetPlatform(hookName, st)
-	s.o.Log.Info("webhooks are served", "address", a.address, "routes", on, "off", len(off))
-	go func() {
-		err := a.server.Serve(context.WithoutCancel(ctx), l)
-		if err != nil { // never healthy while deaf
-			s.o.Log.Error("the webhook server ended", "error", err)
-			s.state.SetPlatform(hookName, gateway.PlatformState{State: "failed", Code: "listener", Message: err.Error(), Attention: true})
-		}
-		a.done <- err
-	}()
+	s.serve(ctx, a, webhook.New(webhook.Options{Host: hookHost{s}, Log: s.o.Log, Now: s.o.Now, Multiplex: s.rt.Multiplexed}), st)
+	s.o.Log.Info("webhooks are served", "address", a.base(), "routes", on, "off", len(off))
 	return nil
-}
-
-// reachable is an address of this machine at which a listener can be asked.
-func reachable(a net.Addr) string {
-	if tcp, ok := a.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		return net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
-	}
-	return a.String()
 }
 
 // surveyHooks looks at every route there is: on counts those that are served, off says of each

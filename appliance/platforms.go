@@ -19,15 +19,76 @@ import (
 // apiName is what the API server is called in the state file.
 const apiName = "api_server"
 
+// listening is a server of requests.
+type listening interface {
+	Serve(ctx context.Context, l net.Listener) error
+	Shutdown(ctx context.Context) error
+	Retire()
+}
+
 // listener is a server while it listens.
 type listener struct {
-	server interface {
-		Serve(ctx context.Context, l net.Listener) error
-		Shutdown(ctx context.Context) error
-	}
-	address string
+	name    string
+	from    net.Listener
+	server  listening // nil = it does not answer yet
+	address net.Addr
+	held    *held // nil = this process's own
 	done    chan error
 	client  http.Client
+}
+
+// open makes the listener of a platform; nobody is answered yet.
+func (s *server) open(ctx context.Context, name, address string) (*listener, error) {
+	l, isHeld, err := s.o.Listen(ctx, name, address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
+	}
+	a := &listener{name: name, from: l, address: l.Addr(), done: make(chan error, 1)}
+	a.client.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, a.address.Network(), a.address.String())
+	}}
+	if isHeld {
+		if got := l.Addr().String(); got != address {
+			s.o.Log.Info("the service manager's socket counts, not the address in the settings", "platform", name, "socket", got, "settings", address)
+		}
+		a.held = newHeld(l)
+		a.from = a.held
+	}
+	return a, nil
+}
+
+// serve has a server answer, and says so in the state file. One that ends by itself is failed:
+// never healthy while deaf.
+func (s *server) serve(ctx context.Context, a *listener, srv listening, st gateway.PlatformState) {
+	a.server = srv
+	st.State, st.Listener = "connected", a.base()
+	s.state.SetPlatform(a.name, st)
+	go func() {
+		err := srv.Serve(context.WithoutCancel(ctx), a.from)
+		if err != nil {
+			s.o.Log.Error("a server ended", "platform", a.name, "error", err)
+			s.state.SetPlatform(a.name, gateway.PlatformState{State: "failed", Code: "listener", Message: err.Error(), Attention: true})
+		}
+		a.done <- err
+	}()
+}
+
+// base is where clients of this machine reach it.
+func (a *listener) base() string {
+	tcp, ok := a.address.(*net.TCPAddr)
+	switch {
+	case !ok:
+		return "unix:" + a.address.String()
+	case tcp.IP.IsUnspecified():
+		return "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
+	}
+	return "http://" + tcp.String()
+}
+
+// loopback reports whether it is reached from this machine only.
+func (a *listener) loopback() bool {
+	tcp, ok := a.address.(*net.TCPAddr)
+	return !ok || tcp.IP.IsLoopback()
 }
 
 // platforms tries every adapter. One that fails is noted and takes nothing else down.
@@ -46,7 +107,10 @@ func (s *server) platforms(ctx context.Context) {
 			s.state.SetPlatform(hookName, gateway.PlatformState{State: "failed", Code: "startup", Message: err.Error(), Attention: true})
 		}
 	}
-	s.unserved(ctx, t)
+	if t != nil {
+		s.unserved(ctx, t, "")
+	}
+	s.unservedOthers(ctx, t)
 	// The databases are looked at now, so that damage is known before the first turn.
 	if t != nil {
 		if _, err := t.Sessions(ctx); err != nil {
@@ -73,24 +137,20 @@ func (s *server) startAPI(ctx context.Context, t *Tenant) error {
 	if err := set.keyFault(); err != nil {
 		return err
 	}
-	address := net.JoinHostPort(set.host, strconv.Itoa(set.port))
-	l, err := s.o.Listen(ctx, address)
+	a, err := s.open(ctx, apiName, net.JoinHostPort(set.host, strconv.Itoa(set.port)))
 	if err != nil {
-		return fmt.Errorf("cannot listen on %s: %w", address, err)
+		return err
 	}
-	a := &listener{address: l.Addr().String(), done: make(chan error, 1)}
-	a.server = apiserver.New(apiserver.Options{
-		Host: apiHost{s}, Log: s.o.Log, Now: s.o.Now, Version: s.o.Version, Multiplex: s.rt.Multiplexed,
-	})
-	go func() { a.done <- a.server.Serve(context.WithoutCancel(ctx), l) }()
 	s.api = a
-	s.state.SetPlatform(apiName, gateway.PlatformState{State: "connected", Listener: "http://" + a.address})
+	s.serve(ctx, a, apiserver.New(apiserver.Options{
+		Host: apiHost{s}, Log: s.o.Log, Now: s.o.Now, Version: s.o.Version, Multiplex: s.rt.Multiplexed,
+	}), gateway.PlatformState{})
 	return nil
 }
 
 // probe asks the listener for its health over a real connection.
 func (a *listener) probe(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.address+"/health", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://gateway/health", nil)
 	if err != nil {
 		return err
 	}
@@ -118,10 +178,7 @@ func (a *listener) shutdown(ctx context.Context) error {
 
 // unserved names the platforms that the config enables and that this program does not serve
 // yet: once, in the log and the state file, and their keys stay (gateway spec §1.4).
-func (s *server) unserved(ctx context.Context, t *Tenant) {
-	if t == nil {
-		return
-	}
+func (s *server) unserved(ctx context.Context, t *Tenant, prefix string) {
 	_, b, err := t.bind(ctx)
 	if err != nil {
 		return
@@ -145,7 +202,23 @@ func (s *server) unserved(ctx context.Context, t *Tenant) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		s.o.Log.Warn("this platform is configured and not served by this program yet", "platform", name)
-		s.state.SetPlatform(name, gateway.PlatformState{State: "unserved", Message: "not served by hermes-appliance yet"})
+		s.o.Log.Warn("this platform is configured and not served by this program yet", "platform", name, "profile", t.Name())
+		s.state.SetPlatform(prefix+name, gateway.PlatformState{State: "unserved", Message: "not served by hermes-appliance yet"})
 	}
+}
+
+// unservedOthers does the same for the other profiles, beside the turns: their vaults may take
+// their time, and the gateway is ready without them.
+func (s *server) unservedOthers(ctx context.Context, launch *Tenant) {
+	s.rt.chore(ctx, func(ctx context.Context) {
+		profiles, err := s.rt.Profiles()
+		if err != nil {
+			return // it is said where they are served
+		}
+		for _, id := range profiles {
+			if t, err := s.rt.Tenant(id); err == nil && t != launch && ctx.Err() == nil {
+				s.unserved(ctx, t, id+":")
+			}
+		}
+	})
 }

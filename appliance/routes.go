@@ -66,19 +66,8 @@ func routes(v config.View, lookup config.Lookup, want gateway.RouteAsk) ([]model
 	if main.APIMode == model.RehearsalMode {
 		return out, nil
 	}
-	fallbacks, err := v.Value("fallback_providers")
-	if err != nil {
-		return nil, err
-	}
-	list, _ := fallbacks.([]any)
-	for i, entry := range list {
-		f, err := r.fallback(entry)
-		if err != nil {
-			return nil, fmt.Errorf("fallback_providers, entry %d: %w", i+1, err)
-		}
-		out = append(out, f)
-	}
-	return out, nil
+	more, err := r.fallbacks("fallback_providers")
+	return append(out, more...), err
 }
 
 type router struct {
@@ -276,6 +265,23 @@ func (r router) tune(route *model.Route) error {
 		route.NoStream = !on
 	}
 	return nil
+}
+
+// fallbacks are the models of a list of them.
+func (r router) fallbacks(path ...string) (out []model.Route, err error) {
+	value, err := r.v.Value(path...)
+	if err != nil {
+		return nil, err
+	}
+	list, _ := value.([]any)
+	for i, entry := range list {
+		f, err := r.fallback(entry)
+		if err != nil {
+			return nil, fmt.Errorf("%s, entry %d: %w", strings.Join(path, "."), i+1, err)
+		}
+		out = append(out, f)
+	}
+	return out, nil
 }
 
 // fallback is one entry of fallback_providers: a provider's name, or a section.

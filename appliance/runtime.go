@@ -118,6 +118,27 @@ func (r *Runtime) Profiles() ([]string, error) {
 	return out, nil
 }
 
+// chore runs something beside the turns, with the values of ctx, until the gateway stops; then
+// nothing is begun any more.
+func (r *Runtime) chore(ctx context.Context, run func(ctx context.Context)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	r.chores.Go(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				r.log.ErrorContext(ctx, "panic beside the turns", "panic", fmt.Sprint(p))
+			}
+		}()
+		ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+		defer cancel(nil)
+		defer context.AfterFunc(r.base, func() { cancel(gateway.ErrDraining) })()
+		run(ctx)
+	})
+}
+
 // containers connects to the container engine, once. A failure is not remembered.
 func (r *Runtime) containers(ctx context.Context) (*sandbox.Engine, error) {
 	r.engineMu.Lock()

@@ -22,7 +22,6 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/appliance/redact"
 	"github.com/hermes-appliance/hermes-appliance/appliance/secret"
 	"github.com/hermes-appliance/hermes-appliance/appliance/session"
-	"github.com/hermes-appliance/hermes-appliance/appliance/tool"
 )
 
 // Tenant is one profile of a running gateway, with what is open for it: its sessions, its
@@ -34,12 +33,16 @@ type Tenant struct {
 	key  profile.Key
 
 	opening sync.Mutex
+	shut    bool // nothing is opened any more
 	store   *session.Store
-	unable  error                 // why the store could not be opened the last time
-	todos   map[string]*tool.Todo // by session
+	unable  error                // why the store could not be opened the last time
+	todos   map[string]*todoList // by session
 
-	term terminals
-	mcp  servers
+	term  terminals
+	mcp   servers
+	lives lifetimes
+
+	choosing sync.Mutex // of the sandbox's image
 
 	counting sync.Mutex
 	counts   *metrics.Store // nil = nobody was counted yet
@@ -47,7 +50,7 @@ type Tenant struct {
 
 func newTenant(r *Runtime, h home.Home, key profile.Key) *Tenant {
 	t := &Tenant{rt: r, home: h, key: key}
-	t.term.t, t.mcp.t = t, t
+	t.term.t, t.mcp.t, t.lives.t = t, t, t
 	return t
 }
 
@@ -115,6 +118,9 @@ func (t *Tenant) redactor(b bound) *redact.Redactor {
 func (t *Tenant) Sessions(ctx context.Context) (*session.Store, error) {
 	t.opening.Lock()
 	defer t.opening.Unlock()
+	if t.shut {
+		return nil, session.ErrClosed
+	}
 	if t.store == nil {
 		t.store, t.unable = t.openSessions(ctx)
 	}
@@ -199,10 +205,14 @@ func (t *Tenant) run(ctx context.Context, turn *gateway.Turn, emit func(agent.Ev
 			t.rt.log.Warn("a turn was not closed", "profile", t.home.Profile, "session", rec.ID(), "error", err)
 		}
 	}()
-	if turn.Ask.Session == "" && turn.Ask.Key == "" {
+	if a := turn.Ask; a.Stateless && a.Session == "" && a.Key == "" {
 		// Nobody can come back to this conversation's shell; what it left running ends with it,
 		// unless it was started to stay.
-		defer t.term.release(context.WithoutCancel(ctx), rec.ID())
+		end := context.WithoutCancel(ctx)
+		defer t.forget(end, rec.ID())
+		defer t.term.end(end, rec.ID())
+	} else {
+		defer t.lives.use(rec.ID())()
 	}
 	turn.Named(rec.ID())
 	w := &work{t: t, b: b, turn: turn, session: rec.ID()}
@@ -225,7 +235,11 @@ func (t *Tenant) run(ctx context.Context, turn *gateway.Turn, emit func(agent.Ev
 	if turn.Ask.Stateless {
 		s = &stateless{record: rec, history: turn.Ask.History}
 	}
-	return a.Run(ctx, s, turn.Ask.Input, turn.Control, emit)
+	res, err := a.Run(ctx, s, turn.Ask.Input, turn.Control, emit)
+	if err == nil && res.Stop == agent.Answered {
+		w.entitle(ctx, turn.Ask.Input.Text(), res.Text)
+	}
+	return res, err
 }
 
 // open finds or makes the session of a turn and takes its lease.
@@ -267,8 +281,10 @@ func (t *Tenant) open(ctx context.Context, turn *gateway.Turn, modelName string)
 
 // title is what a session is called until somebody names it: the beginning of its first
 // message.
-func title(a *gateway.Ask) string {
-	first, _, _ := strings.Cut(strings.TrimSpace(a.Input.Text()), "\n")
+func title(a *gateway.Ask) string { return titleOf(a.Input.Text()) }
+
+func titleOf(text string) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	if r := []rune(first); len(r) > 60 {
 		first = string(r[:59]) + "…"
 	}
@@ -280,9 +296,11 @@ func (t *Tenant) reload(ctx context.Context, b bound) { t.mcp.apply(ctx, b) }
 
 // close ends what the profile has open.
 func (t *Tenant) close(ctx context.Context) error {
+	t.lives.close()
 	err := errors.Join(t.term.close(ctx), t.uncount(ctx))
 	t.opening.Lock()
 	defer t.opening.Unlock()
+	t.shut = true
 	if t.store != nil {
 		err = errors.Join(err, t.store.Close())
 		t.store = nil

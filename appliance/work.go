@@ -32,6 +32,7 @@ type work struct {
 
 	parent   *work        // whose subagent this is; nil = a turn of its own
 	only     []string     // toolsets that a subagent is narrowed to; nil = its parent's
+	keepMCP  bool         // but the tools of MCP servers stay
 	children atomic.Int64 // subagents asked for so far
 }
 
@@ -46,7 +47,7 @@ func (w *work) options(ctx context.Context, routes []model.Route) (agent.Options
 	o := agent.Options{
 		Model: models{w.t.rt.models}, Routes: routes, Tools: &toolbox{set, w}, Redact: w.b.redact.String,
 		Log: w.t.rt.log.With("profile", w.t.home.Profile), Effort: w.turn.Ask.Effort,
-		Prompt: func(ctx context.Context) (string, error) { return w.prompt(ctx) }, Meter: w.meter,
+		Prompt: func(ctx context.Context) (string, error) { return w.prompt(ctx) }, Meter: w.meter, Auxiliary: w.compressor(ctx),
 	}
 	if o.Effort == "" {
 		if o.Effort, err = w.b.view.String("agent", "reasoning_effort"); err != nil {
@@ -203,7 +204,7 @@ func (w *work) permitCall(ctx context.Context, server, name string) error {
 	v := approval.Verdict{
 		Decision: approval.Ask, Shown: name, Reason: "the MCP server " + server + " is not trusted, and this tool may change something",
 	}
-	if w.turn.Permit(ctx, v, 0) == approval.Deny {
+	if w.root().turn.Permit(ctx, gateway.Question{Verdict: v, Subagent: w.subagent()}) == approval.Deny {
 		return &BlockedError{v.Reason + "; nobody approved it"}
 	}
 	return nil

@@ -63,10 +63,10 @@ let
         ExecReload = builtins.replaceStrings [ "/bin/kill" ] [ "${pkgs.coreutils}/bin/kill" ] u.Service.ExecReload;
         TimeoutStopSec = toString (inst.stopSeconds (icfgOf profile));
         Restart = cfg.restart;
-        RestartSec = toString cfg.restartSec;
         UMask = "0077";
         Environment = u.Service.Environment ++ [ (inst.quoted "PATH=${tools}:/run/wrappers/bin:/run/current-system/sw/bin:/usr/bin:/bin") ];
       }
+      // lib.optionalAttrs (cfg.restartSec != null) { RestartSec = toString cfg.restartSec; }
       // lib.optionalAttrs (u.Service ? ProtectHome) { ProtectHome = inst.protectHome [ (homeOf profile) (workOf profile) ]; };
       Install = u.Install // { Alias = [ (builtins.replaceStrings [ "gateway" ] [ "agent" ] "${nameOf profile}.service") ]; };
     };
@@ -100,7 +100,7 @@ let
       };
       RunAtLoad = true;
       KeepAlive = true;
-      ThrottleInterval = lib.max 30 cfg.restartSec;
+      ThrottleInterval = lib.max 30 (if cfg.restartSec == null then 0 else cfg.restartSec);
       ExitTimeOut = 25;
       StandardOutPath = "${homeOf profile}/logs/gateway.log";
       StandardErrorPath = "${homeOf profile}/logs/gateway.error.log";

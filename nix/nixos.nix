@@ -53,9 +53,9 @@ let
         ExecReload = builtins.replaceStrings [ "/bin/kill" ] [ "${pkgs.coreutils}/bin/kill" ] u.Service.ExecReload;
         TimeoutStopSec = toString (inst.stopSeconds (icfgOf profile));
         Restart = cfg.restart;
-        RestartSec = toString cfg.restartSec;
       }
       // lib.optionalAttrs (u.Service ? UMask) { UMask = umask; }
+      // lib.optionalAttrs (cfg.restartSec != null) { RestartSec = toString cfg.restartSec; }
       // lib.optionalAttrs (u.Service ? ProtectHome) { ProtectHome = inst.protectHome dirs; };
     };
 

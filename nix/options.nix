@@ -50,7 +50,7 @@ let
     enable = mkOption { type = types.bool; default = false; example = true; description = "Whether to run the Hermes gateway."; };
     extraPackages = mkOption { type = types.listOf types.package; default = [ ]; description = "Programs that the agent finds on its `PATH`."; };
     restart = mkOption { type = types.str; default = "always"; description = "systemd's `Restart=`. Exit 75 always starts it again, exit 78 never."; };
-    restartSec = mkOption { type = types.int; default = 5; description = "Seconds before it is started again."; };
+    restartSec = absent types.int "Seconds before it is started again; null is the program's own choice.";
     hardening = mkOption {
       type = types.nullOr (types.enum [ "balanced" "agent" "none" ]);
       default = null;

@@ -32,6 +32,8 @@ type Ask struct {
 	Toolsets []string // nil = those of the surface
 	// Attended says that somebody can answer approvals of this turn (gateway spec 1.9).
 	Attended bool
+	// Nameless says that nobody is told the turn's id: it need not be found when it is over.
+	Nameless bool
 }
 
 // RouteAsk is a model that a request names.
@@ -61,7 +63,12 @@ func SessionKey(profile, platform, chatType, chat, thread string) string {
 const (
 	ApprovalAsked agent.EventKind = "approval_asked" // Approval: somebody must answer
 	ApprovalDone  agent.EventKind = "approval_done"  // Approval: it was answered, or its time is over
-	SessionNamed  agent.EventKind = "session_named"  // Text: the id of the session, before anything else
+	Reviewed      agent.EventKind = "reviewed"       // Review: a model decided, nobody is asked
+	// SubagentStarted, SubagentTool (Call) and SubagentEnded tell what a subagent does: Subagent.
+	SubagentStarted agent.EventKind = "subagent_started"
+	SubagentTool    agent.EventKind = "subagent_tool"
+	SubagentEnded   agent.EventKind = "subagent_ended"
+	SessionNamed    agent.EventKind = "session_named" // Text: the id of the session, before anything else
 )
 
 // Event is something that happens in a turn.
@@ -69,17 +76,44 @@ type Event struct {
 	agent.Event
 
 	Approval *Approval // of ApprovalAsked and ApprovalDone
+	Review   *Review   // of Reviewed
+	Subagent *Subagent // of SubagentStarted, SubagentTool and SubagentEnded
+}
+
+// Subagent is a task that the turn handed out.
+type Subagent struct {
+	Session string // that records it
+	Goal    string // its first line
+	Status  string // of SubagentEnded: how it ended
+	Steps   int    // of SubagentEnded: calls of the model
+}
+
+// Review is what the auxiliary model decided about a command, for those who follow the turn.
+type Review struct {
+	Command  string // as a person may see it
+	Reason   string // why it was reviewed
+	Passed   bool
+	Subagent string // as in [Approval]
+}
+
+// Question is what [Turn.Permit] asks.
+type Question struct {
+	Verdict  approval.Verdict
+	Timeout  time.Duration // 0 = [approval.DefaultTimeout]
+	Subagent string        // the session of the subagent that wants it; "" = the turn itself
 }
 
 // Approval is a question to a person: may this command run?
 type Approval struct {
-	ID      string          `json:"id"`
-	Command string          `json:"command"` // as a person may see it: secrets masked
-	Reason  string          `json:"reason"`
-	Asked   time.Time       `json:"asked_at"`
-	Until   time.Time       `json:"expires_at"` // then the answer is no
-	Grants  bool            `json:"grantable"`  // "session" and "always" are possible
-	Answer  approval.Answer `json:"-"`          // of ApprovalDone
+	ID      string    `json:"id"`
+	Command string    `json:"command"` // as a person may see it: secrets masked
+	Reason  string    `json:"reason"`
+	Asked   time.Time `json:"asked_at"`
+	Until   time.Time `json:"expires_at"` // then the answer is no
+	Grants  bool      `json:"grantable"`  // "session" and "always" are possible
+	// Subagent is the session of the subagent that wants to run it; "" = the turn itself.
+	Subagent string          `json:"subagent,omitempty"`
+	Answer   approval.Answer `json:"-"` // of ApprovalDone
 }
 
 var (

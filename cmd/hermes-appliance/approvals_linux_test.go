@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
+	"github.com/hermes-appliance/hermes-appliance/internal/testkit/modelserver"
 )
 
 // events follows a stream of events of the API.
@@ -263,5 +264,67 @@ func TestApprovalModes(t *testing.T) {
 				t.Errorf("harmless: %s", got)
 			}
 		})
+	}
+}
+
+// TestSubagentApprovals (H#81026): the questions of two subagents wait in the run that they work
+// for, are answered one by one or together, and the run's events tell what they do.
+func TestSubagentApprovals(t *testing.T) {
+	t.Parallel()
+	var dirs [3]string
+	srv := modelserver.NewFunc(t, func(r modelserver.Request) modelserver.Reply {
+		q := tell(t, r)
+		goal, child := strings.CutPrefix(q.User, "Your task: ")
+		switch {
+		case q.Tools > 0:
+			return modelserver.Reply{Text: "done"}
+		case child:
+			return modelserver.Reply{Calls: []modelserver.Call{{ID: "t", Name: "terminal", Args: `{"command":` + quote("rm -rf "+goal) + `}`}}}
+		}
+		args := `{"tasks":[{"goal":` + quote(dirs[0]) + `},{"goal":` + quote(dirs[1]) + `},{"goal":` + quote(dirs[2]) + `}]}`
+		return modelserver.Reply{Calls: []modelserver.Call{{ID: "d", Name: "delegate_task", Args: args}}}
+	})
+	p := newPlace(t, map[string]string{
+		"config.yaml": "_config_version: 50\nmodel: {provider: custom, default: scripted, base_url: " + srv.URL + "/v1}\napprovals: {mode: manual}\n", ".env": apiOn,
+	})
+	for i := range dirs {
+		dirs[i], _ = p.victim(t, fmt.Sprint("v", i))
+	}
+	g := p.start(t, "gateway", "run", "--home", p.home)
+	run, e := g.run("go")
+	asked, goals := map[string]map[string]any{}, map[string]string{}
+	for len(asked) < 3 {
+		v, ok := <-e.c
+		if !ok {
+			t.Fatalf("the run ended with %d questions", len(asked))
+		}
+		who, _ := v["subagent_session_id"].(string)
+		switch v["event"] {
+		case "subagent.started":
+			goals[who] = fmt.Sprint(v["goal"])
+		case "approval.request":
+			dir := goals[who]
+			if v["command"] != "rm -rf "+dir {
+				t.Errorf("asked %v for %q", v, dir)
+			}
+			asked[dir] = v
+		}
+	}
+	_, body := g.request(g.key, "/v1/runs/"+run, "")
+	if waiting := field[[]map[string]any](t, body, "approvals"); len(waiting) != 3 {
+		t.Errorf("waiting: %v", waiting)
+	}
+	if status := g.answer(run, fmt.Sprint(asked[dirs[1]]["request_id"]), "once"); status != 200 {
+		t.Errorf("by id: %d", status)
+	}
+	if got := e.until("subagent.completed"); goals[fmt.Sprint(got["subagent_session_id"])] != dirs[1] || got["status"] != "answered" || there(dirs[1]) {
+		t.Errorf("%v, there %v", got, there(dirs[1]))
+	}
+	if status, body := g.request(g.key, "/v1/runs/"+run+"/approval", `{"choice":"deny","all":true}`); status != 200 || field[int](t, body, "resolved") != 2 {
+		t.Errorf("all: %d %s", status, body)
+	}
+	e.until("run.completed", "approval.request")
+	if !there(dirs[0]) || !there(dirs[2]) {
+		t.Error("what was denied ran")
 	}
 }

@@ -133,3 +133,79 @@ func TestUnknownBackend(t *testing.T) {
 		t.Errorf("%v: %s", err, got)
 	}
 }
+
+// TestSandboxChoiceByAPI: the choice of a sandbox's image is seen and answered through the API
+// of its profile, with that profile's key, and is what the command would have written.
+func TestSandboxChoiceByAPI(t *testing.T) {
+	t.Parallel()
+	addr := testkit.Docker(t)
+	const box = "_config_version: 50\n# mine\nterminal:\n  backend: docker\n"
+	p := newPlace(t, map[string]string{
+		"config.yaml": "_config_version: 50\ngateway: {multiplex_profiles: true}\n", ".env": apiOn,
+		"profiles/alice/config.yaml": box + "  docker_image: '" + testkit.DockerImage + "'\n", "profiles/alice/.env": "API_SERVER_KEY=key-of-alice-1\n",
+	})
+	p.env = append(p.env, "DOCKER_HOST="+addr)
+	g := p.start(t, "gateway", "run", "--home", p.home)
+	t.Cleanup(func() { removeSandboxes(t, p, addr) })
+	const path, key = "/p/alice/api/sandbox", "key-of-alice-1"
+	if got := g.ask("/p/alice", key, "run: touch /root/marker && echo made-$((1+1))"); !strings.Contains(got, "made-2") {
+		t.Fatalf("no sandbox: %s", got)
+	}
+	look := func() map[string]any {
+		t.Helper()
+		status, body := g.request(key, path, "")
+		if status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+		return field[map[string]any](t, body, "choice")
+	}
+	config := func() string {
+		data, err := os.ReadFile(filepath.Join(p.home, "profiles", "alice", "config.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	if c := look(); c != nil {
+		t.Errorf("a choice that was made: %v", c)
+	}
+	if status, body := g.request(key, path, `{"answer":"switch"}`); status != 409 || !strings.Contains(body, "no_choice") {
+		t.Errorf("nothing to choose: %d %s", status, body)
+	}
+	for _, c := range []struct{ answer, image string }{
+		{"keep", testkit.DockerImage}, {"switch", "nousresearch/hermes-sandbox:desktop"},
+	} {
+		testkit.WriteTree(t, p.home, map[string]string{"profiles/alice/config.yaml": box})
+		if q := look(); q["current"] != testkit.DockerImage || q["target"] != "nousresearch/hermes-sandbox:desktop" || len(q["containers"].([]any)) != 1 {
+			t.Errorf("%s: asked %v", c.answer, q)
+		}
+		if status, _ := g.request(g.key, path, `{"answer":"`+c.answer+`"}`); status != 401 || config() != box {
+			t.Errorf("%s: with the launch profile's key: %d\n%s", c.answer, status, config())
+		}
+		if status, body := g.request(g.key, "/api/sandbox", `{"answer":"`+c.answer+`"}`); status != 409 || config() != box {
+			t.Errorf("%s: for the launch profile: %d %s", c.answer, status, body)
+		}
+		if status, body := g.request(key, path, `{"answer":"`+c.answer+`"}`); status != 200 || field[string](t, body, "image") != c.image {
+			t.Errorf("%s: %d %s", c.answer, status, body)
+		}
+		if want := box + "  docker_image: '" + c.image + "'\n"; config() != want {
+			t.Errorf("%s: config.yaml is\n%s", c.answer, config())
+		}
+		if out, code := p.command(t, "sandbox", "status", "--home", filepath.Join(p.home, "profiles", "alice"), "--json"); code != 0 || strings.Contains(out, `"switch"`) {
+			t.Errorf("%s: the command still asks: %d %s", c.answer, code, out)
+		}
+		if c.answer == "keep" {
+			if got := g.ask("/p/alice", key, "run: ls /root"); !strings.Contains(got, "marker") {
+				t.Errorf("kept, and another one: %s", got)
+			}
+		}
+	}
+	g.end(syscall.SIGTERM)
+	// Where somebody else writes the config, the API does not.
+	testkit.WriteTree(t, p.home, map[string]string{"profiles/alice/config.yaml": box})
+	p.env = append(p.env, "HERMES_MANAGED=nixos")
+	g = p.start(t, "gateway", "run", "--home", p.home)
+	if status, body := g.request(key, path, `{"answer":"keep"}`); status != 409 || !strings.Contains(body, "services.hermes-agent") || config() != box {
+		t.Errorf("managed: %d %s", status, body)
+	}
+}

@@ -3,10 +3,12 @@
 package main
 
 import (
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -275,6 +277,32 @@ func TestUnservedPlatforms(t *testing.T) {
 	for name, want := range files {
 		if got := testkit.ReadTree(t, p.home)[name]; got != want {
 			t.Errorf("%s was changed: %s", name, got)
+		}
+	}
+}
+
+// TestUnservedPlatformsOfProfiles: those of each served profile are named, and no other's.
+func TestUnservedPlatformsOfProfiles(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, map[string]string{
+		"config.yaml": "_config_version: 50\ngateway: {multiplex_profiles: true}\n", ".env": apiOn + "SLACK_BOT_TOKEN=xoxb-1\n",
+		"profiles/alice/config.yaml": "_config_version: 50\nplatforms: {matrix: {enabled: true}}\n", "profiles/alice/.env": "DISCORD_BOT_TOKEN=abc\n",
+		"profiles/bob/config.yaml": "_config_version: 50\n",
+	})
+	g := p.start(t, "gateway", "run", "--home", p.home)
+	want := []string{"alice:discord", "alice:matrix", "api_server", "slack"}
+	var got []string
+	for give := time.Now().Add(deadline); !slices.Equal(got, want); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(give) {
+			t.Fatalf("platforms %v, want %v", got, want)
+		}
+		platforms, _ := p.state(t)["platforms"].(map[string]any)
+		got = slices.Sorted(maps.Keys(platforms))
+	}
+	g.end(syscall.SIGTERM)
+	for _, line := range []string{"platform=matrix profile=alice", "platform=discord profile=alice", "platform=slack profile=default"} {
+		if n := strings.Count(g.log.String(), line); n != 1 {
+			t.Errorf("%q is said %d times", line, n)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,7 +33,8 @@ const deadline = 90 * time.Second
 type place struct {
 	dir, home string
 	env       []string
-	program   string // "" = the one of this test
+	program   string     // "" = the one of this test
+	passed    []*os.File // what a manager would pass, from 3 on
 }
 
 func newPlace(t testing.TB, files map[string]string) *place {
@@ -75,6 +77,7 @@ func (p *place) command(t testing.TB, args ...string) (out string, code int) {
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
+	noRace(t, string(data))
 	return string(data), cmd.ProcessState.ExitCode()
 }
 
@@ -165,7 +168,7 @@ func (p *place) launch(t testing.TB, args ...string) *running {
 	}
 	r.cmd = exec.Command(program, args...)
 	r.cmd.Env = append(slices.Clip(p.env), "NOTIFY_SOCKET="+path)
-	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.log
+	r.cmd.Stdout, r.cmd.Stderr, r.cmd.ExtraFiles = &r.out, &r.log, p.passed
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -178,6 +181,7 @@ func (p *place) launch(t testing.TB, args ...string) *running {
 		<-r.ended
 		l.Close()
 		os.RemoveAll(dir)
+		noRace(t, r.log.String())
 		if t.Failed() {
 			t.Logf("gateway said:\n%s%s", &r.out, &r.log)
 		}
@@ -215,27 +219,42 @@ func (r *running) request(key, path, body string) (int, string) {
 }
 
 func (r *running) try(key, path, body string) (int, string, error) {
+	method, path := cutMethod(path)
+	status, data, err := exchange(r.t.Context(), key, strings.TrimSpace(method+" "+r.url+path), body)
+	return status, string(data), err
+}
+
+// cutMethod takes the method off that may stand before a path.
+func cutMethod(path string) (method, rest string) {
+	if m, p, ok := strings.Cut(path, " "); ok {
+		return m, p
+	}
+	return "", path
+}
+
+// exchange sends a body, "" is a GET, and reads the answer. url may hold a method before it.
+func exchange(ctx context.Context, key, url, body string) (int, []byte, error) {
 	method := http.MethodPost
 	if body == "" {
 		method = http.MethodGet
 	}
-	if m, p, ok := strings.Cut(path, " "); ok {
-		method, path = m, p
+	if m, u, ok := strings.Cut(url, " "); ok {
+		method, url = m, u
 	}
-	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
-		return 0, "", err
+		return 0, nil, err
 	}
 	if key != "" {
 		req.Header.Set("Authorization", "Bearer "+key)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, "", err
+		return 0, nil, err
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(data), err
+	return resp.StatusCode, data, err
 }
 
 // ask sends one message as a chat completion and returns the answer's text.

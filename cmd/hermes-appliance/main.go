@@ -35,6 +35,6 @@ func run() int {
 		}
 	}()
 	return int(cli.Main(ctx, os.Args[1:], cli.Env{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Now: time.Now, Restart: restart,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Now: time.Now, Restart: restart, Exit: os.Exit,
 	}))
 }

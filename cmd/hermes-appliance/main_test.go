@@ -12,7 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"hermes-appliance": main, "mcp-dump": mcpDump})
+	testscript.Main(m, map[string]func(){"hermes-appliance": main, "mcp-dump": mcpDump, "data-race": dataRace})
 }
 
 // TestScript runs the real command on files before and after.

@@ -17,7 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hermes-appliance/hermes-appliance/appliance"
 	"github.com/hermes-appliance/hermes-appliance/appliance/config"
+	"github.com/hermes-appliance/hermes-appliance/installer"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 	"github.com/hermes-appliance/hermes-appliance/migrate"
 )
@@ -32,6 +34,7 @@ type Env struct {
 	Getenv         func(string) string
 	Now            func() time.Time
 	Restart        <-chan struct{} // somebody asks the gateway to drain and start again; nil = nobody can
+	Exit           func(code int)  // ends the process at once; nil = it cannot be
 }
 
 // Main runs one command line and returns the exit code. The result goes to Stdout, errors to
@@ -51,7 +54,7 @@ func Main(ctx context.Context, args []string, env Env) exitcode.Code {
 		err = &usageError{err}
 	}
 	code := exitcode.Of(err)
-	if ctx.Err() != nil && code == exitcode.Error {
+	if _, said := errors.AsType[*appliance.StopError](err); ctx.Err() != nil && code == exitcode.Error && !said {
 		code = exitcode.Interrupted
 	}
 	if f := cmd.Flags().Lookup("json"); f != nil && f.Value.String() == "true" {
@@ -116,6 +119,7 @@ type errorDoc struct {
 	Line    int      `json:"line,omitempty"`
 	Path    []string `json:"path,omitempty"`
 	Fix     string   `json:"fix,omitempty"`
+	Reason  string   `json:"reason,omitempty"` // a word for why the host is left alone
 }
 
 func describe(err error) *errorDoc {
@@ -128,6 +132,9 @@ func describe(err error) *errorDoc {
 	}
 	if c, ok := errors.AsType[*config.Error](err); ok {
 		d.File, d.Line, d.Path, d.Fix = c.File, c.Line, c.Path, c.Fix
+	}
+	if r, ok := errors.AsType[*installer.Refusal](err); ok {
+		d.File, d.Fix, d.Reason = r.File, r.Fix, r.Reason
 	}
 	return d
 }

@@ -247,11 +247,8 @@ func decide(ctx context.Context, env Env, h home.Home, q sandbox.Switch, yes boo
 	e := config.Editor{
 		Home: h, AdminDir: home.AdminDir(env.Getenv), Getenv: env.Getenv, Latest: migrate.Latest(), LockWait: lockWait,
 	}
-	return e.Set(ctx, []string{"terminal", "docker_image"}, quoteYAML(q.Answer(yes)))
+	return e.SetText(ctx, []string{"terminal", "docker_image"}, q.Answer(yes))
 }
-
-// quoteYAML keeps a name a text, whatever it looks like.
-func quoteYAML(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
 func decided(q sandbox.Switch, yes bool) string {
 	if yes {

@@ -117,6 +117,7 @@ let
     (is "units" [ "hermes-gateway" "hermes-gateway-prepare" "hermes-gateway-quiet-prepare" "hermes-gateway-work" "hermes-gateway-work-prepare" ] (attrNames native.config.systemd.services))
     (is "the gateway waits for its homes" [ "hermes-gateway-prepare.service" "hermes-gateway-quiet-prepare.service" ] (unit native).requires)
     (is "a profile's gateway for its own" [ "hermes-gateway-work-prepare.service" ] native.config.systemd.services.hermes-gateway-work.requires)
+    (is "seconds to wait can be set" "7" (unit (nixos (gateway { restartSec = 7; }))).serviceConfig.RestartSec)
     (is "upstream's name is an alias" [ "hermes-agent.service" ] (unit native).aliases)
     (yes "a new declaration starts it anew" ((unit native).restartTriggers != (unit (nixos (gateway (full // { settings.a = 1; })))).restartTriggers))
     (is "home-manager's units" [ "hermes-gateway" "hermes-gateway-prepare" "hermes-gateway-quiet-prepare" "hermes-gateway-work" "hermes-gateway-work-prepare" ] (attrNames hm.config.systemd.user.services))

@@ -118,9 +118,12 @@ func (c *call) json(status int, v any) {
 func (c *call) failure(err error) *failure {
 	var f *failure
 	var refused *RequestError
+	var boxed *SandboxError
 	switch {
 	case errors.As(err, &f):
 		return f
+	case errors.As(err, &boxed):
+		return boxed.failure()
 	case errors.As(err, &refused):
 		code := refused.Code
 		if code == "" {

@@ -100,7 +100,7 @@ func capabilities(c *call) error {
 			"session_resources": true, "session_chat": true, "session_chat_streaming": true, "session_fork": true,
 			"session_continuity_header": sessionIDHeader, "session_key_header": sessionKeyHeader,
 			"run_idempotency":       map[string]any{"supported": true, "durable": false, "retention_seconds": int(keepKeys / time.Second)},
-			"direct_model_requests": c.set.DirectModels, "skills_api": true, "toolsets_api": true,
+			"direct_model_requests": c.set.DirectModels, "skills_api": true, "toolsets_api": true, "sandbox_choice": true, "subagent_events": true,
 		},
 		"endpoints": map[string]any{
 			"health": at("GET", "/health"), "health_detailed": at("GET", "/health/detailed"), "models": at("GET", "/v1/models"),
@@ -113,6 +113,7 @@ func capabilities(c *call) error {
 			"session_messages": at("GET", "/api/sessions/{session_id}/messages"), "session_fork": at("POST", "/api/sessions/{session_id}/fork"),
 			"session_chat": at("POST", "/api/sessions/{session_id}/chat"), "session_chat_stream": at("POST", "/api/sessions/{session_id}/chat/stream"),
 			"skills": at("GET", "/v1/skills"), "toolsets": at("GET", "/v1/toolsets"),
+			"sandbox": at("GET", "/api/sandbox"), "sandbox_answer": at("POST", "/api/sandbox"),
 		},
 	})
 	return nil

@@ -44,6 +44,10 @@ type Profile interface {
 	Turn(id string) (*gateway.Turn, bool)
 	Skills(ctx context.Context) ([]Skill, error)
 	Toolsets(ctx context.Context) ([]Toolset, error)
+	// Sandbox looks at the profile's sandbox, and AnswerSandbox answers its open choice: yes
+	// moves to the image that is the default now, no stays. The error is a [*SandboxError].
+	Sandbox(ctx context.Context) (Sandbox, error)
+	AnswerSandbox(ctx context.Context, yes bool) (SandboxAnswer, error)
 }
 
 // Settings are the api_server settings of a profile.

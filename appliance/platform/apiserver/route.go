@@ -83,6 +83,8 @@ func (s *Server) table() *routes {
 	t.add("POST", "/v1/runs/{id}/stop", stopRun)
 	t.add("POST", "/v1/runs/{id}/approval", approveRun)
 	t.add("POST", "/v1/runs/{id}/steer", steerRun)
+	t.add("GET", "/api/sandbox", getSandbox)
+	t.add("POST", "/api/sandbox", answerSandbox)
 	t.add("GET", "/api/sessions", listSessions)
 	t.add("POST", "/api/sessions", createSession)
 	t.add("GET", "/api/sessions/{id}", getSession)

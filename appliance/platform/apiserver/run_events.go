@@ -69,6 +69,14 @@ func (c *call) runEvent(t *gateway.Turn, f *flow, e gateway.Event, send func(str
 		send("notice", map[string]any{"text": e.Text})
 	case gateway.ApprovalAsked:
 		send("approval.request", question(*e.Approval))
+	case gateway.SubagentStarted:
+		send("subagent.started", map[string]any{"subagent_session_id": e.Subagent.Session, "goal": e.Subagent.Goal})
+	case gateway.SubagentTool:
+		send("subagent.tool", map[string]any{"subagent_session_id": e.Subagent.Session, "tool": e.Call.Name, "tool_call_id": e.Call.ID, "preview": preview(e.Call)})
+	case gateway.SubagentEnded:
+		send("subagent.completed", map[string]any{"subagent_session_id": e.Subagent.Session, "status": e.Subagent.Status, "steps": e.Subagent.Steps})
+	case gateway.Reviewed:
+		send("approval.reviewed", reviewed(*e.Review))
 	case gateway.ApprovalDone:
 		send("approval.responded", map[string]any{"request_id": e.Approval.ID, "choice": choiceOf(e.Approval.Answer)})
 	}
@@ -79,6 +87,18 @@ func errorText(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// reviewed is what a model decided about a command, as clients see it.
+func reviewed(r gateway.Review) map[string]any {
+	out := map[string]any{"command": r.Command, "description": r.Reason, "verdict": "deny"}
+	if r.Passed {
+		out["verdict"] = "approve"
+	}
+	if r.Subagent != "" {
+		out["subagent_session_id"] = r.Subagent
+	}
+	return out
 }
 
 func choiceOf(a approval.Answer) string {

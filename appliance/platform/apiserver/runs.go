@@ -238,10 +238,14 @@ func question(a gateway.Approval) map[string]any {
 	if a.Grants {
 		choices = []string{"once", "session", "always", "deny"}
 	}
-	return map[string]any{
+	out := map[string]any{
 		"request_id": a.ID, "command": a.Command, "description": a.Reason, "choices": choices,
 		"allow_session": a.Grants, "allow_permanent": a.Grants, "asked_at": epoch(a.Asked), "expires_at": epoch(a.Until),
 	}
+	if a.Subagent != "" {
+		out["subagent_session_id"] = a.Subagent
+	}
+	return out
 }
 
 // stopRun is POST /v1/runs/{id}/stop.

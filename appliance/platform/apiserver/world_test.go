@@ -4,6 +4,7 @@ package apiserver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -91,6 +92,9 @@ type prof struct {
 	set Settings
 	got []gateway.Ask
 	ids []string // of its turns, in order
+
+	box    Sandbox
+	unable error // of its engine
 }
 
 func (p *prof) Name() string { return p.name }
@@ -159,6 +163,23 @@ func (p *prof) Skills(context.Context) ([]Skill, error) {
 
 func (p *prof) Toolsets(context.Context) ([]Toolset, error) {
 	return []Toolset{{Name: "terminal", Enabled: true, Tools: []string{"terminal"}}}, nil
+}
+
+func (p *prof) Sandbox(context.Context) (Sandbox, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.box, p.unable
+}
+
+func (p *prof) AnswerSandbox(_ context.Context, yes bool) (SandboxAnswer, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.box.Choice == nil || p.unable != nil {
+		return SandboxAnswer{}, cmp.Or(p.unable, error(&SandboxError{Code: "no_choice", Message: "nothing", Conflict: true}))
+	}
+	image := map[bool]string{true: p.box.Choice.Target, false: p.box.Choice.Current}[yes]
+	p.box.Choice, p.box.Pin = nil, "config.yaml"
+	return SandboxAnswer{Image: image}, nil
 }
 
 const testKey = "key-of-the-launch-profile"

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+
+//go:build race
+
+package main
+
+// raceDetector says that this is a build with -race.
+const raceDetector = true
