@@ -66,7 +66,7 @@ const (
 // when it returns.
 func Serve(ctx context.Context, o ServeOptions) error {
 	h := o.Environments.o.Launch
-	s := &server{o: o, home: h, pause: make(chan struct{})}
+	s := &server{o: o, home: h, pause: make(chan struct{}), beats: make(chan struct{}, 1)}
 	// Last of all, so that it also sees a home that cannot be given back.
 	defer func() { s.stopping.Stop() }()
 	claim, err := gateway.NewClaim(h, o.Argv)
@@ -125,6 +125,7 @@ type server struct {
 	api    *listener
 	hooks  *listener     // nil = webhooks are off
 	pause  chan struct{} // closed when an updater asks for a drain
+	beats  chan struct{} // the heart is to beat
 	wedged bool          // it does not answer itself: nothing is waited for
 	once   sync.Once
 
@@ -160,6 +161,7 @@ func (s *server) run(ctx context.Context) error {
 	if err != nil {
 		s.o.Log.Warn("no control socket; commands read the state file instead", "error", err)
 	}
+	defer s.beating(ctx)()
 	s.platforms(ctx)
 	profiles, err := s.rt.Profiles()
 	if err != nil {

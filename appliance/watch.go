@@ -100,19 +100,16 @@ func (s *server) diagnose(err error) {
 // liveness is how the gateway watches itself while it serves. Where the manager watches, too,
 // three failed rounds are over before it kills what it has not heard of.
 func (s *server) liveness() gateway.Liveness {
-	l := gateway.Liveness{Every: 30 * time.Second, Timeout: 10 * time.Second, Log: s.o.Log, Alive: s.o.Alive}
+	l := gateway.Liveness{Every: 30 * time.Second, Timeout: 10 * time.Second, Log: s.o.Log, Alive: s.alive}
 	if w := s.o.Watchdog / 5; w > 0 {
 		l.Every, l.Timeout = min(l.Every, w), min(l.Timeout, w)
 	}
 	return l
 }
 
-// breathe tells the manager during a stop that the process lives, until the returned function
+// breathe tells everybody during a stop that the process lives, until the returned function
 // is called; the watchdog over the stop ends one that does not.
 func (s *server) breathe(ctx context.Context) (stop func()) {
-	if s.o.Alive == nil {
-		return func() {}
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		tick := time.NewTicker(s.liveness().Every)
@@ -122,7 +119,7 @@ func (s *server) breathe(ctx context.Context) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				s.o.Alive()
+				s.alive()
 			}
 		}
 	}()

@@ -81,6 +81,9 @@ type Gateway interface {
 	Identify(ctx context.Context, homeDir string) (Identity, error)
 	// Announce notes for the gateway that the stop that follows is a planned one.
 	Announce(homeDir string, pid int) error
+	// LastBeat is the process that last wrote the heartbeat of a home, and how long ago; 0 =
+	// unknown.
+	LastBeat(homeDir string) (pid int, age time.Duration)
 	// LastReason is why the last one ended, as it wrote it; "" = unknown.
 	LastReason(homeDir string) string
 }

@@ -48,6 +48,9 @@ type played struct {
 	Sub    string `json:"sub"`
 	Reason string `json:"reason"`
 	Pinned bool   `json:"pinned"` // the gateway heeds no SIGUSR1
+
+	Beat    int `json:"beat"`     // the process of the heartbeat
+	BeatAge int `json:"beat_age"` // in seconds
 }
 
 const (
@@ -127,6 +130,10 @@ func (w *world) Identify(context.Context, string) (Identity, error) {
 }
 func (w *world) Announce(string, int) error { w.calls = append(w.calls, "announce"); return nil }
 func (w *world) LastReason(string) string   { return w.load().Reason }
+func (w *world) LastBeat(string) (int, time.Duration) {
+	p := w.load()
+	return p.Beat, time.Duration(p.BeatAge) * time.Second
+}
 
 // run plays systemctl, loginctl and the shell.
 func (w *world) run(ctx context.Context, c Command) (Result, error) {
@@ -381,6 +388,9 @@ func (foreground) Identify(context.Context, string) (Identity, error) {
 }
 func (foreground) Announce(string, int) error { return nil }
 func (foreground) LastReason(string) string   { return "" }
+func (foreground) LastBeat(string) (int, time.Duration) {
+	return 0, 0
+}
 
 // signals has the calls of a world name the signals that were sent.
 func signals(w *world) Runner {

@@ -25,6 +25,8 @@ type script struct {
 	answers map[string][]Result
 	calls   []string
 	id      Identity
+	beat    int // the process of the heartbeat
+	beatAge time.Duration
 	root    string
 }
 
@@ -50,6 +52,9 @@ func (s *script) Identify(context.Context, string) (Identity, error) {
 }
 func (s *script) Announce(string, int) error { s.calls = append(s.calls, "announce"); return nil }
 func (s *script) LastReason(string) string   { return "" }
+func (s *script) LastBeat(string) (int, time.Duration) {
+	return s.beat, s.beatAge
+}
 
 func (s *script) host(t *testing.T, goos string) Host {
 	t.Helper()

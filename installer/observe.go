@@ -54,6 +54,14 @@ type Observed struct {
 	unasked error // why the manager was not
 }
 
+// Migrates reports whether the service brings its config up to date before each start. One that
+// an older version wrote may not, launchd and Windows know no such thing, and of a definition
+// that is not ours nobody knows.
+func (o Observed) Migrates() bool {
+	before := map[Kind]string{Systemd: "\nExecStartPre=-", OpenRC: "\nstart_pre() {", SysV: `migrate'\'' '\''--home'`}[o.Kind]
+	return before != "" && o.File.Prov.Ours && strings.Contains(string(o.File.Data), before)
+}
+
 // see looks at a file. Problems with it are part of what is seen.
 func (h Host) see(kind Kind, path string) (Seen, error) {
 	s := Seen{Path: path}
@@ -169,7 +177,7 @@ func (h Host) ask(ctx context.Context, o *Observed, f *facts) {
 	f.props, f.reached = o.Props, o.unasked == nil
 	o.Reached = f.reached
 	f.id, f.answer = h.identify(ctx, o.Home.Dir)
-	f.wedged = wedged(o.Props, f.answer)
+	f.wedged = h.wedged(o.Target, o.Props, f.answer)
 	if f.answer == nil && f.id.PID != o.Props.PID && f.reached {
 		o.Other = f.id.PID
 	}
@@ -194,11 +202,23 @@ func (h Host) identify(ctx context.Context, dir string) (id Identity, err error)
 // wedgeAge is the age of the last sign of life from which on it counts as missing.
 const wedgeAge = 90 * time.Second
 
-// wedged needs two witnesses: the control socket takes questions and answers none, and the
-// manager has had no sign of life for longer than a healthy gateway ever waits with it. What is
-// not known is never taken for that.
-func wedged(p Props, answer error) bool {
-	return errors.Is(answer, ErrSilent) && p.Watchdog > 0 && p.Alive > wedgeAge
+// wedged needs two witnesses: the control socket takes questions and answers none, and there has
+// been no sign of life for longer than a healthy gateway ever waits with it: to its manager, or
+// where that does not listen, in the heartbeat of its home. What is not known is never taken for
+// that, and one fresh sign speaks against the other.
+func (h Host) wedged(t Target, p Props, answer error) bool {
+	if !errors.Is(answer, ErrSilent) || p.PID == 0 {
+		return false
+	}
+	pid, age := h.Gateway.LastBeat(t.Home.Dir)
+	beats := pid == p.PID
+	if beats && age <= wedgeAge {
+		return false
+	}
+	if p.Watchdog > 0 {
+		return p.Alive > wedgeAge
+	}
+	return beats
 }
 
 // surroundings looks for what stands beside the definition: drop-ins, listeners, copies.

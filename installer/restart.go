@@ -67,7 +67,7 @@ func (h Host) restart(ctx context.Context, t Target) (how string, err error) {
 		return "", m.Start(ctx, t.Unit())
 	}
 	_, answer := h.identify(ctx, t.Home.Dir)
-	if wedged(p, answer) {
+	if h.wedged(t, p, answer) {
 		return h.replaceWedged(ctx, t, p)
 	}
 	if err := m.Signal(ctx, t.Unit(), "SIGUSR1"); err != nil {

@@ -131,7 +131,11 @@ func unserved(h home.Home) error {
 	return &configError{fmt.Errorf("%s is served by the gateway of %s, process %d; %s gateway migrate --standalone gives it one of its own", h.Profile, root.Dir, r.PID, Name)}
 }
 
-// current checks that a home's config is not older than this program; it may be newer.
+// errOlder says that a config is older than this program.
+var errOlder = errors.New("the config is older than this program")
+
+// current checks that a home's config is not older than this program; it may be newer. The error
+// wraps errOlder if that is all.
 func current(h home.Home, env Env) (notices []string, err error) {
 	r, err := migrator(env).Preview(h, migrate.Options{})
 	switch {
@@ -142,7 +146,7 @@ func current(h home.Home, env Env) (notices []string, err error) {
 	case err != nil:
 		return nil, &configError{err}
 	case r.Plan != nil && r.Plan.Pending():
-		return nil, &configError{fmt.Errorf("%s: the config is older than this program; run %s migrate --home %s", h.Config(), Name, h.Dir)}
+		return nil, &configError{fmt.Errorf("%s: %w; run %s migrate --home %s", h.Config(), errOlder, Name, h.Dir)}
 	}
 	return nil, nil
 }

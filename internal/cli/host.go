@@ -174,6 +174,14 @@ func (g runningGateway) Announce(dir string, pid int) error {
 	return gateway.PlannedStop.Leave(h, r, g.env.Now())
 }
 
+func (g runningGateway) LastBeat(dir string) (pid int, age time.Duration) {
+	pid, at, err := gateway.ReadBeat(home.Home{Dir: dir, Profile: home.Default})
+	if err != nil {
+		return 0, 0
+	}
+	return pid, g.env.Now().Sub(at)
+}
+
 func (g runningGateway) LastReason(dir string) string {
 	s, err := gateway.ReadStatus(home.Home{Dir: dir, Profile: home.Default})
 	if err != nil {

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -50,6 +51,16 @@ func newControl(st *state, verb, short, long string, do func(installer.Host, con
 	return cmd
 }
 
+// startable refuses what would not run: launchd and others would start it for ever. A config that
+// is merely older is no reason where the service brings it up to date itself.
+func startable(o installer.Observed, env Env) error {
+	_, err := current(o.Home, env)
+	if errors.Is(err, errOlder) && o.Migrates() {
+		return nil
+	}
+	return err
+}
+
 func (o *controlOptions) run(ctx context.Context, env Env) error {
 	h, t, _, err := o.resolve(ctx, env)
 	if err != nil {
@@ -65,8 +76,7 @@ func (o *controlOptions) run(ctx context.Context, env Env) error {
 		}
 	}
 	if o.verb != "stop" && seen.State != installer.Absent {
-		// launchd and others would start it for ever: what cannot run is not started.
-		if _, err := current(t.Home, env); err != nil {
+		if err := startable(seen, env); err != nil {
 			return err
 		}
 	}
