@@ -135,7 +135,7 @@ func (h Host) Start(ctx context.Context, o Observed) (Outcome, error) {
 		return out, err
 	}
 	if o.Props.Running() {
-		out.Comment = "it runs already"
+		out.Comment = strings.TrimSuffix("it runs already; "+o.Props.warning(), "; ")
 		return out, nil
 	}
 	m := h.manager(o.Target)
@@ -159,6 +159,7 @@ func (h Host) Start(ctx context.Context, o Observed) (Outcome, error) {
 func (h Host) after(ctx context.Context, t Target, out Outcome, did string) (Outcome, error) {
 	p, err := h.manager(t).Show(ctx, t.Unit())
 	out.PID, out.Did = p.PID, did
+	out.Comment = strings.Trim(out.Comment+"; "+p.warning(), "; ")
 	return out, err
 }
 

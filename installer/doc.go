@@ -61,6 +61,16 @@ type Result struct {
 // ended first; a code other than 0 is none.
 type Runner func(ctx context.Context, c Command) (Result, error)
 
+// Detached is a program that is to outlive this one, with its whole environment.
+type Detached struct {
+	Argv, Env []string
+	Dir       string
+	Out, Err  string // files that get what it prints; "" = nobody does
+}
+
+// Spawner starts one, in a session of its own, and returns its process.
+type Spawner func(d Detached) (pid int, err error)
+
 // Identity is what a running gateway says of itself.
 type Identity struct {
 	PID      int
@@ -100,7 +110,9 @@ type Host struct {
 	Getenv  func(string) string
 	Lookup  func(ctx context.Context, name string) (Account, error) // wraps [ErrNoAccount]
 	Run     Runner
+	Spawn   Spawner
 	Gateway Gateway
+	Now     func() time.Time
 	Sleep   func(ctx context.Context, d time.Duration) error // between two looks
 	Files   atomicfile.Writer
 	// Before is called ahead of every step of a run, and between its parts; an error makes the

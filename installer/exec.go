@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"os"
 	"os/exec"
 	"time"
 )
@@ -32,6 +34,37 @@ func Exec(ctx context.Context, c Command) (Result, error) {
 		return res, nil
 	}
 	return res, err
+}
+
+// Spawn is the [Spawner] that really starts programs. The files of what they print are made if
+// need be, for nobody else to read.
+func Spawn(d Detached) (pid int, err error) {
+	start := func(breakaway bool) (*exec.Cmd, error) {
+		//nolint:noctx // it outlives every context
+		cmd := exec.Command(d.Argv[0], d.Argv[1:]...)
+		cmd.Env, cmd.Dir = append([]string{}, d.Env...), d.Dir
+		apart(cmd, breakaway)
+		for path, out := range map[string]*io.Writer{d.Out: &cmd.Stdout, d.Err: &cmd.Stderr} {
+			if path == "" {
+				continue
+			}
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+			if err != nil {
+				return nil, err
+			}
+			defer f.Close() //nolint:errcheck // the child has its own
+			*out = f
+		}
+		return cmd, cmd.Start()
+	}
+	cmd, err := start(true)
+	if err != nil { // a job that lets nobody out
+		if cmd, err = start(false); err != nil {
+			return 0, err
+		}
+	}
+	pid = cmd.Process.Pid
+	return pid, cmd.Process.Release()
 }
 
 // limited keeps the first megabyte.

@@ -4,7 +4,6 @@ package installer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -60,11 +59,15 @@ const (
 	launchdNoProcess = 3   // not loaded
 	launchdNoService = 113 // not loaded
 	launchdNoDomain  = 125 // not loaded, or a domain that cannot be managed
+	launchdBusy      = 36  // it goes on with what it was told
 )
 
 func notLoaded(code int) bool {
 	return code == launchdNoProcess || code == launchdNoService || code == launchdNoDomain
 }
+
+// unmanaged are what a domain answers in which launchd takes no jobs, among other things.
+func unmanaged(code int) bool { return code == launchdIO || code == launchdNoDomain }
 
 func (m *launchd) ctl(ctx context.Context, args ...string) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -110,17 +113,31 @@ func (m *launchd) Show(ctx context.Context, unit string) (Props, error) {
 	if err != nil {
 		return p, err
 	}
-	off, err := m.must(ctx, nil, "print-disabled", d)
+	off, err := m.must(ctx, unmanaged, "print-disabled", d)
 	if err != nil {
 		return p, err
 	}
-	p.Enabled = p.Known && !strings.Contains(off.Out, `"`+unit+`" => disabled`) && !strings.Contains(off.Out, `"`+unit+`" => true`)
+	p.Enabled = p.Known && off.Code == 0 && !strings.Contains(off.Out, `"`+unit+`" => disabled`) && !strings.Contains(off.Out, `"`+unit+`" => true`)
+	if off.Code != 0 {
+		p.Unsupervised = fmt.Sprintf("launchctl print-disabled %s: exit %d", d, off.Code)
+	}
 	res, err := m.must(ctx, notLoaded, "print", d+"/"+unit)
-	if err != nil || res.Code != 0 {
+	if err != nil {
 		return p, err
 	}
+	if res.Code == 0 {
+		p.printed(res.Out)
+	}
+	if p.PID == 0 {
+		m.detached(ctx, &p)
+	}
+	return p, nil
+}
+
+// printed reads what launchd says of a job.
+func (p *Props) printed(out string) {
 	p.Active, p.Sub = "activating", "auto-restart" // registered is not running: that takes a process
-	for line := range strings.Lines(res.Out) {
+	for line := range strings.Lines(out) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " = ")
 		n, err := strconv.Atoi(value)
 		switch {
@@ -131,7 +148,6 @@ func (m *launchd) Show(ctx context.Context, unit string) (Props, error) {
 			p.Exit = n
 		}
 	}
-	return p, nil
 }
 
 func (m *launchd) Reload(context.Context) error { return nil } // bootstrap reads the file
@@ -151,68 +167,9 @@ func (m *launchd) each(ctx context.Context, verb string, units []string) error {
 		if err != nil {
 			return err
 		}
-		if _, err := m.must(ctx, nil, verb, d+"/"+u); err != nil {
+		if _, err := m.must(ctx, unmanaged, verb, d+"/"+u); err != nil { // the start tells what it means
 			return err
 		}
 	}
 	return nil
 }
-
-// Start loads the job, or kicks one that is loaded. Exit 5 is "registered already" or "this
-// domain cannot be managed": one unload and a second try tell which (H#42006).
-func (m *launchd) Start(ctx context.Context, unit string) error {
-	d, err := m.domain(ctx, unit)
-	if err != nil {
-		return err
-	}
-	if _, err := m.must(ctx, nil, "enable", d+"/"+unit); err != nil {
-		return err
-	}
-	loaded, err := m.ctl(ctx, "print", d+"/"+unit)
-	if err != nil {
-		return err
-	}
-	if loaded.Code == 0 {
-		_, err := m.must(ctx, nil, "kickstart", d+"/"+unit)
-		return err
-	}
-	file := m.h.path(m.t.file())
-	res, err := m.ctl(ctx, "bootstrap", d, file)
-	if err == nil && res.Code == launchdIO {
-		if _, err = m.must(ctx, notLoaded, "bootout", d+"/"+unit); err == nil {
-			res, err = m.ctl(ctx, "bootstrap", d, file)
-		}
-	}
-	switch {
-	case err != nil:
-		return err
-	case res.Code == launchdIO || res.Code == launchdNoDomain:
-		return fmt.Errorf("launchctl bootstrap %s: exit %d: %w", d, res.Code, errUnmanaged)
-	case res.Code != 0:
-		return &commandError{[]string{"launchctl", "bootstrap", d, file}, res}
-	}
-	return nil
-}
-
-// errUnmanaged is a session in which launchd takes no jobs.
-var errUnmanaged = errors.New("launchd manages no jobs in this session; log in on the screen, or run hermes-appliance gateway run")
-
-func (m *launchd) Stop(ctx context.Context, unit string) error {
-	d, err := m.domain(ctx, unit)
-	if err != nil {
-		return err
-	}
-	_, err = m.must(ctx, notLoaded, "bootout", d+"/"+unit)
-	return err
-}
-
-func (m *launchd) Signal(ctx context.Context, unit, signal string) error {
-	d, err := m.domain(ctx, unit)
-	if err != nil {
-		return err
-	}
-	_, err = m.must(ctx, nil, "kill", signal, d+"/"+unit)
-	return err
-}
-
-func (m *launchd) ResetFailed(context.Context, string) error { return nil } // launchd never gives up

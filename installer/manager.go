@@ -21,6 +21,8 @@ type Props struct {
 	PID      int    `json:"pid,omitempty"`      // of the main process; 0 = none
 	Restarts int    `json:"restarts,omitempty"` // by the manager, in a row
 	Stale    bool   `json:"stale,omitempty"`    // its files changed since the manager read them
+	// Unsupervised is why no manager starts it by itself or again; "" = one does.
+	Unsupervised string `json:"unsupervised,omitempty"`
 
 	StopTime  time.Duration `json:"-"` // how long the manager waits for a stop; 0 = unknown
 	StartTime time.Duration `json:"-"` // and for a start
@@ -30,6 +32,14 @@ type Props struct {
 
 // Running reports whether there is a main process that the manager takes for started.
 func (p Props) Running() bool { return p.Active == "active" && p.PID > 0 }
+
+// warning is what a person must be told of a service that nobody supervises.
+func (p Props) warning() string {
+	if p.Unsupervised == "" {
+		return ""
+	}
+	return "it will NOT start by itself and will NOT be started again when it ends: " + p.Unsupervised
+}
 
 // Manager is what the installer asks of a service manager. An error says which command failed
 // and what it printed.

@@ -45,3 +45,6 @@ func Give(path string, a Account) error {
 	}
 	return os.Lchown(path, a.UID, a.GID)
 }
+
+// apart gives a command a session of its own, so that it outlives the terminal.
+func apart(cmd *exec.Cmd, _ bool) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

@@ -183,7 +183,7 @@ func (b *builder) live(d Desired, changed, linger bool) {
 	if changed || o.Props.Stale || !o.Props.Known {
 		b.step(Step{Op: OpReload, Unit: d.Unit(), Why: "the manager reads the definition"})
 	}
-	if d.Enable && !o.Props.Enabled {
+	if d.Enable && !o.Props.Enabled && o.Props.Unsupervised == "" {
 		b.step(Step{Op: OpEnable, Unit: d.Unit(), Units: d.Units, Why: "it starts by itself"})
 	}
 	if linger {

@@ -126,6 +126,8 @@ func (h Host) bringBack(ctx context.Context, t Target, p Props) (how string, err
 		}
 	}
 	switch {
+	case t.Kind == Launchd && pending(p): // registered is not supervised: it takes a kick
+		how = "launchd did not start it by itself"
 	case p.Running() || pending(p):
 		return "", nil
 	case p.Active == "failed" && p.Exit == int(exitcode.Config):

@@ -100,11 +100,13 @@ func (f facts) running(t Target, ctl string) (s State, reason, fix string) {
 			return Degraded, fmt.Sprintf("process %d answers for this home, not the service's process %d", f.id.PID, p.PID), "stop the other one"
 		case f.id.Degraded != "":
 			return Degraded, f.id.Degraded, "hermes-appliance status"
+		case p.Unsupervised != "":
+			return Degraded, p.warning(), "hermes-appliance restart tries again"
 		}
 		return Ready, "", ""
 	}
 	if !p.Enabled {
-		return Disabled, "", "hermes-appliance install enables it"
+		return Disabled, p.warning(), "hermes-appliance install enables it"
 	}
 	return Stopped, "", "hermes-appliance start"
 }

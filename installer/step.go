@@ -214,8 +214,8 @@ func (r *run) do(ctx context.Context, s Step) error {
 	case OpStop:
 		return r.h.stop(ctx, r.t)
 	case OpRestart:
-		if r.t.Kind == Launchd { // it would start the definition that it has in memory again
-			return errors.Join(r.h.stop(ctx, r.t), m.Start(ctx, s.Unit))
+		if l, ok := m.(*launchd); ok { // it would start the definition that it has in memory again
+			return l.replace(ctx, s.Unit, s.PID)
 		}
 		_, err := r.h.restart(ctx, r.t)
 		return err
@@ -240,7 +240,7 @@ func (r *run) verify(ctx context.Context, s Step) error {
 			return err
 		case s.Op == OpReload && p.Stale:
 			return fmt.Errorf("%s: its manager still has the old definition", s.Unit)
-		case s.Op == OpEnable && !p.Enabled:
+		case s.Op == OpEnable && !p.Enabled && p.Unsupervised == "":
 			return fmt.Errorf("%s: the manager said it was enabled, and it is not", s.Unit)
 		case s.Op == OpDisable && p.Enabled:
 			return fmt.Errorf("%s: the manager said it was disabled, and it is not", s.Unit)
@@ -290,6 +290,9 @@ func (r *run) undo(ctx context.Context, s Step) error {
 		return r.h.setLinger(ctx, s.User, true)
 	case OpStart:
 		if err := m.Stop(ctx, s.Unit); err != nil {
+			return err
+		}
+		if err := r.h.unmark(r.t); err != nil {
 			return err
 		}
 		if err := m.ResetFailed(ctx, s.Unit); err != nil {

@@ -133,6 +133,9 @@ func (h Host) Uninstall(ctx context.Context, t Target, purge, dryRun bool) (rep 
 		return rep, err
 	}
 	rep.Applied = true
+	if err := h.unmark(t); err != nil {
+		return rep, err
+	}
 	h.emptyDirs(t)
 	rep.Observed, err = h.Observe(ctx, t, Desired{})
 	return rep, err

@@ -3,7 +3,10 @@
 package service
 
 import (
+	"bytes"
 	"encoding/xml"
+	"errors"
+	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -39,7 +42,7 @@ func (s Spec) Launchd() (File, error) {
 	text := func(key, value string) { b.WriteString("\t<key>" + key + "</key>\n\t" + plistString(value) + "\n") }
 	text("Label", s.Label())
 	b.WriteString("\t<key>ProgramArguments</key>\n\t<array>\n")
-	for _, w := range append(slices.Clone(s.Exec), "--external-supervisor") {
+	for _, w := range append(slices.Clone(s.Exec), externalSupervisor) {
 		b.WriteString("\t\t" + plistString(w) + "\n")
 	}
 	b.WriteString("\t</array>\n")
@@ -61,4 +64,74 @@ func plistString(s string) string {
 	var b strings.Builder
 	xml.EscapeText(&b, []byte(s)) //nolint:errcheck // a builder takes everything
 	return "<string>" + b.String() + "</string>"
+}
+
+// externalSupervisor says to the gateway that somebody starts it again.
+const externalSupervisor = "--external-supervisor"
+
+// Job is what a property list of ours runs.
+type Job struct {
+	Exec     []string // without what only counts under launchd
+	Env      []string // NAME=value, sorted as in the list
+	Dir      string
+	Out, Err string // files of what it prints
+}
+
+// ReadLaunchd reads back what [Spec.Launchd] rendered. It is no reader of property lists at
+// large: what it does not know it skips, and what makes no program is an error.
+func ReadLaunchd(data []byte) (Job, error) {
+	var j Job
+	d := xml.NewDecoder(bytes.NewReader(data))
+	var key, name, text string // of the list, of a dictionary in it
+	depth := 0                 // of dictionaries
+	for {
+		tok, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return Job{}, err
+		}
+		switch t := tok.(type) {
+		case xml.StartElement:
+			if text = ""; t.Name.Local == "dict" {
+				depth++
+			}
+		case xml.CharData:
+			text += string(t)
+		case xml.EndElement:
+			switch {
+			case t.Name.Local == "dict":
+				depth--
+			case t.Name.Local == "key" && depth == 1:
+				key = text
+			case t.Name.Local == "key":
+				name = text
+			case t.Name.Local == "string":
+				j.take(key, name, text)
+			}
+		}
+	}
+	if len(j.Exec) == 0 {
+		return Job{}, errors.New("no ProgramArguments in it")
+	}
+	return j, nil
+}
+
+// take keeps a text of the list.
+func (j *Job) take(key, name, text string) {
+	switch key {
+	case "ProgramArguments":
+		if text != externalSupervisor {
+			j.Exec = append(j.Exec, text)
+		}
+	case "EnvironmentVariables":
+		j.Env = append(j.Env, name+"="+text)
+	case "WorkingDirectory":
+		j.Dir = text
+	case "StandardOutPath":
+		j.Out = text
+	case "StandardErrorPath":
+		j.Err = text
+	}
 }
