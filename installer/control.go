@@ -76,7 +76,10 @@ func (h Host) ready(ctx context.Context, t Target, old int) error {
 		default:
 			id, err := h.identify(ctx, t.Home.Dir)
 			if err == nil && id.PID == p.PID {
-				return nil
+				if t.Kind != Tasks && p.Unsupervised == "" || h.stays(ctx, t, p.PID) {
+					return nil
+				}
+				err = fmt.Errorf("process %d ended at once", p.PID)
 			}
 			if last = err; err == nil {
 				last = fmt.Errorf("process %d answers for %s, not the service's process %d", id.PID, t.Home.Dir, p.PID)
@@ -87,6 +90,19 @@ func (h Host) ready(ctx context.Context, t Target, old int) error {
 		}
 	}
 	return h.explain(ctx, t, fmt.Errorf("it does not become ready: %w", last))
+}
+
+// stays reports whether a process that no manager vouches for goes on to answer for two seconds.
+func (h Host) stays(ctx context.Context, t Target, pid int) bool {
+	for range int(2 * time.Second / look) {
+		if h.Sleep(ctx, look) != nil {
+			return false
+		}
+		if id, err := h.identify(ctx, t.Home.Dir); err != nil || id.PID != pid {
+			return false
+		}
+	}
+	return true
 }
 
 // stop stops the service, having told it that this is planned.

@@ -4,6 +4,7 @@ package installer
 
 import (
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -63,6 +64,9 @@ func (h Host) Desired(s service.Spec, t Target, o Options) (Desired, error) {
 		var f service.File
 		f, err = s.Task(taskUser(h, t.Account))
 		d.add(Definition, filepath.Join(t.dir(), f.Name), f.Data, 0o600)
+		script, serr := s.Launcher()
+		err = errors.Join(err, serr)
+		d.add(Definition, filepath.Join(t.dir(), script.Name), script.Data, 0o600)
 		d.Units = []string{t.Unit()}
 	case OpenRC, SysV:
 		f, ferr := s.OpenRC()

@@ -39,6 +39,7 @@ const (
 type Account struct {
 	Name, Group, Home string
 	UID, GID          int
+	SID               string // on Windows; "" elsewhere
 }
 
 // ErrNoAccount says that a host has no user of a name.
@@ -175,7 +176,7 @@ func (t Target) dir() string {
 	case t.Kind == Launchd:
 		return filepath.Join(t.Account.Home, "Library", "LaunchAgents")
 	case t.Kind == Tasks:
-		return filepath.Join(t.Home.Dir, "gateway-service")
+		return filepath.Join(t.Home.Dir, service.TaskDir)
 	case t.Kind == OpenRC || t.Kind == SysV:
 		return "/etc/init.d"
 	case t.Scope == service.User:

@@ -25,7 +25,7 @@ func Exec(ctx context.Context, c Command) (Result, error) {
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.WaitDelay = 2 * time.Second // a grandchild may hold the pipes
 	err := cmd.Run()
-	res := Result{Out: out.b.String(), Err: errs.b.String()}
+	res := Result{Out: printed(out.b.Bytes()), Err: printed(errs.b.Bytes())}
 	if ctx.Err() != nil {
 		return res, ctx.Err()
 	}

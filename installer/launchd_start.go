@@ -240,12 +240,23 @@ type marker struct {
 
 func (t Target) marker() string { return filepath.Join(t.Home.Dir, ".gateway-launchd-unsupported") }
 
-// unmark takes back that launchd does not supervise the gateway.
+// unmark takes back what starts and stops noted in the home: that launchd does not supervise the
+// gateway, that the launcher of Windows is not to start it again.
 func (h Host) unmark(t Target) error {
-	if t.Kind != Launchd {
+	path := t.marker()
+	switch t.Kind {
+	case Launchd:
+	case Tasks:
+		path = t.stopFile()
+	case Systemd, OpenRC, SysV:
 		return nil
 	}
-	if err := h.Files.Remove(h.path(t.marker())); !errors.Is(err, fs.ErrNotExist) {
+	return h.gone(path)
+}
+
+// gone removes a file that need not be there.
+func (h Host) gone(path string) error {
+	if err := h.Files.Remove(h.path(path)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

@@ -6,11 +6,9 @@ package installer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,80 +78,6 @@ func (s *script) request(t *testing.T, h Host) Request {
 		spec.Account, spec.Group, spec.AccountHome = "ada", "staff", "/Users/ada"
 	}
 	return Request{Target: target, Standing: standing, Spec: spec}
-}
-
-// TestTasks: registered anew each time, never changed in place (services spec §1.5), and a task
-// that somebody switched off counts as one that does not start (H#113670).
-func TestTasks(t *testing.T) {
-	t.Parallel()
-	missing := Result{Code: 1, Err: "ERROR: The system cannot find the file specified."}
-	there := Result{Out: "<Task><WorkingDirectory>/Users/ada/.hermes</WorkingDirectory></Task>"}
-	s := &script{id: Identity{PID: 9}, answers: map[string][]Result{"schtasks /Query": {missing}}}
-	h := s.host(t, "windows")
-	h.Root = s.root
-	s.id.PID = 0
-	inner := h.Run
-	h.Run = func(ctx context.Context, c Command) (Result, error) {
-		res, err := inner(ctx, c)
-		switch c.Argv[1] {
-		case "/Run":
-			s.id.PID = 9
-		case "/Create":
-			s.answers["schtasks /Query"] = []Result{there}
-		case "/Delete":
-			s.answers["schtasks /Query"] = []Result{missing}
-		case "/End":
-			s.id.PID = 0
-		}
-		return res, err
-	}
-	r := s.request(t, h)
-	if r.Target.Scope != service.User || r.Target.Unit() != "Hermes_Gateway" {
-		t.Fatalf("%+v", r.Target)
-	}
-	if _, err := h.Install(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	changes := func() []string {
-		out := slices.DeleteFunc(slices.Clone(s.calls), func(c string) bool { return strings.HasPrefix(c, "schtasks /Query") })
-		s.calls = nil
-		return out
-	}
-	create := "schtasks /Create /TN Hermes_Gateway /XML /Users/ada/.hermes/gateway-service/Hermes_Gateway.xml /F"
-	if got, want := changes(), []string{create, "schtasks /Run /TN Hermes_Gateway"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if rep, err := h.Preview(t.Context(), s.request(t, h)); err != nil || rep.Plan.Pending() {
-		t.Errorf("a second time: %v %q", err, steps(rep.Plan))
-	}
-	r.Spec.Exec[0] = "/opt/new/hermes-appliance"
-	changes()
-	if _, err := h.Install(t.Context(), r); err == nil || !strings.Contains(err.Error(), "process") {
-		t.Logf("the same process: %v", err) // the played task does not change its process
-	}
-	if got := changes(); !slices.Contains(got, "schtasks /Delete /TN Hermes_Gateway /F") || !slices.Contains(got, create) {
-		t.Errorf("not registered anew: %q", got)
-	}
-	s.answers["schtasks /Query"] = []Result{{Out: "<Settings><Enabled>false</Enabled></Settings>/Users/ada/.hermes"}}
-	if p, err := h.manager(r.Target).Show(t.Context(), "Hermes_Gateway"); err != nil || p.Enabled {
-		t.Errorf("switched off: %+v %v", p, err)
-	}
-}
-
-// TestTasksDenied: "access denied" in the languages of schtasks.
-func TestTasksDenied(t *testing.T) {
-	t.Parallel()
-	for _, said := range []string{
-		"ERROR: Access is denied.", "FEHLER: Zugriff verweigert", "ERREUR : Accès refusé.", "ERROR: Acceso denegado.", "ERRORE: Accesso negato.",
-		"ERRO: Acesso negado.", "ОШИБКА: Отказано в доступе.",
-	} {
-		if !denied(&commandError{[]string{"schtasks"}, Result{Code: 1, Err: said}}) {
-			t.Errorf("%q is not understood", said)
-		}
-	}
-	if denied(&commandError{[]string{"schtasks"}, Result{Code: 1, Err: "The network path was not found."}}) || denied(errors.New("x")) {
-		t.Error("anything is taken for it")
-	}
 }
 
 // TestOpenRC: the commands of an installation and a removal, and what is in the script.

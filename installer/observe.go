@@ -294,8 +294,18 @@ func (h Host) notice(o *Observed) {
 	if o.File.Prov.Edited {
 		say(o.File.Path + " was edited by hand; systemctl edit " + o.Unit() + " makes a drop-in that updates leave alone")
 	}
-	if o.Props.Stale {
+	switch {
+	case o.Props.Stale && o.Kind == Tasks:
+		say("the registered task is not what it shall be; hermes-appliance install registers it anew")
+	case o.Props.Stale:
 		say("the manager has not read the newest definition; systemctl daemon-reload")
+	}
+	if o.Kind == Tasks && h.exists(o.startup()) {
+		if o.Props.Sub == byStartup {
+			say("no task could be registered: the Startup folder starts it (" + o.startup() + "); hermes-appliance install tries again")
+		} else {
+			say(o.startup() + " starts it a second time at logon; remove it")
+		}
 	}
 	for _, dir := range tempDirs() {
 		if dirOf, _ := pinned(o.Kind, string(o.File.Data)); strings.HasPrefix(dirOf, dir+"/") {

@@ -48,3 +48,6 @@ func Give(path string, a Account) error {
 
 // apart gives a command a session of its own, so that it outlives the terminal.
 func apart(cmd *exec.Cmd, _ bool) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+
+// printed is what a program printed.
+func printed(text []byte) string { return string(text) }

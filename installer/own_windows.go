@@ -6,6 +6,8 @@ import (
 	"errors"
 	"os/exec"
 	"syscall"
+
+	"golang.org/x/sys/windows"
 )
 
 func (h Host) owns(string) bool { return true }
@@ -29,4 +31,33 @@ func apart(cmd *exec.Cmd, breakaway bool) {
 		flags |= ownJob
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{HideWindow: true, CreationFlags: flags}
+}
+
+// Code pages that stand for the machine's own.
+const (
+	ansiPage = 0 // CP_ACP
+	oemPage  = 1 // CP_OEMCP
+)
+
+// printed is what a program printed, which may be in the code page of the console, of old
+// programs, or of the machine.
+func printed(text []byte) string {
+	pages := []uint32{oemPage, ansiPage}
+	if cp, err := windows.GetConsoleOutputCP(); err == nil && cp != 0 {
+		pages = append([]uint32{cp}, pages...)
+	}
+	return decoded(text, pages, fromPage)
+}
+
+func fromPage(page uint32, text []byte) (string, bool) {
+	const strict = 0x8 // MB_ERR_INVALID_CHARS
+	n, err := windows.MultiByteToWideChar(page, strict, &text[0], int32(len(text)), nil, 0)
+	if err != nil || n <= 0 {
+		return "", false
+	}
+	wide := make([]uint16, n)
+	if _, err := windows.MultiByteToWideChar(page, strict, &text[0], int32(len(text)), &wide[0], n); err != nil {
+		return "", false
+	}
+	return windows.UTF16ToString(wide), true
 }

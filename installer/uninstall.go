@@ -37,7 +37,7 @@ func NewRemoval(o Observed, purge bool) (Plan, error) {
 		if o.Props.PID > 0 || o.Props.Active == "active" || o.Props.Active == "activating" {
 			b.step(Step{Op: OpStop, Unit: o.Unit()})
 		}
-		if o.Props.Enabled {
+		if o.Props.Enabled || o.Kind == Tasks && o.Props.Known { // one that is switched off is registered, too
 			b.step(Step{Op: OpDisable, Unit: o.Unit(), Units: units})
 		}
 	}
@@ -146,6 +146,9 @@ func (h Host) removal(ctx context.Context, t Target, purge bool) (Report, error)
 	if h.Offline {
 		links = offlineLinks(t)
 	}
+	if t.Kind == Tasks {
+		links.add(Definition, t.launcher(), "", 0)
+	}
 	o, err := h.Observe(ctx, t, links)
 	if err != nil {
 		return Report{}, err
@@ -177,10 +180,11 @@ func offlineLinks(t Target) Desired {
 
 // emptyDirs removes the directories of drop-ins and links that hold nothing any more.
 func (h Host) emptyDirs(t Target) {
-	if t.Kind != Systemd {
-		return
-	}
-	for _, dir := range []string{t.file() + ".d"} {
-		os.Remove(h.path(dir)) //nolint:errcheck // one that is not empty stays
+	switch t.Kind {
+	case Systemd:
+		os.Remove(h.path(t.file() + ".d")) //nolint:errcheck // one that is not empty stays
+	case Tasks:
+		os.Remove(h.path(t.dir())) //nolint:errcheck // as above
+	case Launchd, OpenRC, SysV:
 	}
 }

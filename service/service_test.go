@@ -110,6 +110,14 @@ func TestGoldens(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Golden(t, filepath.Join("testdata", "windows", task.Name), []byte(task.Data))
+	windows := user()
+	windows.Home = "/home/Zoë \"x\"/.hermes/100%" // whatever a home may be called
+	script, err := windows.Launcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Golden(t, filepath.Join("testdata", "windows", script.Name), []byte(script.Data))
+	testkit.Golden(t, filepath.Join("testdata", "windows", windows.Startup().Name), []byte(windows.Startup().Data))
 	slot, err := system().S6()
 	if err != nil {
 		t.Fatal(err)
@@ -494,8 +502,20 @@ func TestTaskIsXML(t *testing.T) {
 	if task.Limit != "PT0S" || task.Battery != "false" { // H#35692: killed after 72 hours, or on battery
 		t.Errorf("%+v", task)
 	}
-	if want := `--profile work gateway run "a \"quoted\" \ word" "" trailing\`; task.Arguments != want {
-		t.Errorf("arguments: %s, want %s", task.Arguments, want)
+	if want := `//B //Nologo //E:JScript /home/u/.hermes/profiles/work/gateway-service/Hermes_Gateway_work.js`; task.Command != "wscript.exe" || task.Arguments != want {
+		t.Errorf("%s, arguments: %s, want %s", task.Command, task.Arguments, want)
+	}
+	script, err := s.Launcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := jsString(`/home/u/.local/bin/hermes-appliance --profile work gateway run "a \"quoted\" \ word" "" trailing\`)
+	if !strings.Contains(script.Data, "shell.Run("+line+", 0, true)") {
+		t.Errorf("want %s in\n%s", line, script.Data)
+	}
+	s.Exec[0] = "/home/%USERNAME%/hermes-appliance"
+	if _, err := s.Launcher(); err == nil {
+		t.Error("the scripting host would put a variable in its place")
 	}
 }
 

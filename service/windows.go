@@ -5,8 +5,14 @@ package service
 import (
 	"encoding/binary"
 	"encoding/xml"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf16"
+
+	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 )
 
 // TaskName is what the Windows Task Scheduler calls the service.
@@ -14,15 +20,24 @@ func (s Spec) TaskName() string {
 	return "Hermes_Gateway" + strings.ReplaceAll(strings.TrimPrefix(s.Name, Base), "-", "_")
 }
 
+// TaskDir is the directory of a home in which the files for Windows stand.
+const TaskDir = "gateway-service"
+
+// launch is the command that runs the launcher. JScript is on every Windows; VBScript, which
+// does the same, is being taken out of it.
+func (s Spec) launch() []string {
+	return []string{"wscript.exe", "//B", "//Nologo", "//E:JScript", filepath.Join(s.Home, TaskDir, s.TaskName()+".js")}
+}
+
 // Task returns the definition of a scheduled task that starts the service when its user logs
-// in (services spec §1.5), in UTF-16 as the scheduler wants it. user is DOMAIN\name. The error
-// is an [*InputError].
+// in (services spec §1.5), in UTF-16 as the scheduler wants it. It runs the launcher. user is
+// DOMAIN\name, or a SID. The error is an [*InputError].
 func (s Spec) Task(user string) (File, error) {
 	if err := s.Check(); err != nil {
 		return File{}, err
 	}
 	if user == "" || strings.ContainsAny(user, "\r\n") {
-		return File{}, &InputError{"user", user, `DOMAIN\name`}
+		return File{}, &InputError{"user", user, `DOMAIN\name, or a SID`}
 	}
 	esc := func(v string) string {
 		var b strings.Builder
@@ -45,10 +60,71 @@ func (s Spec) Task(user string) (File, error) {
     <RestartOnFailure><Interval>PT1M</Interval><Count>999</Count></RestartOnFailure>
     <Enabled>true</Enabled>
   </Settings>
-  <Actions Context="Author"><Exec><Command>` + esc(s.Exec[0]) + `</Command><Arguments>` + esc(windowsLine(s.Exec[1:])) + `</Arguments><WorkingDirectory>` + esc(s.Home) + `</WorkingDirectory></Exec></Actions>
+  <Actions Context="Author"><Exec><Command>wscript.exe</Command><Arguments>` + esc(windowsLine(s.launch()[1:])) + `</Arguments><WorkingDirectory>` + esc(s.Home) + `</WorkingDirectory></Exec></Actions>
 </Task>
 `
 	return File{s.TaskName() + ".xml", string(utf16le(strings.ReplaceAll(text, "\n", "\r\n")))}, nil
+}
+
+// Launcher returns the script that runs the service without a window, so that nobody can close
+// it (H#45599), and starts it again as its exit code says: the scheduler only knows whether an
+// action could be started. It goes on until the service ends for good, or the file [Spec.StopFile]
+// is there. The error is an [*InputError].
+func (s Spec) Launcher() (File, error) {
+	if err := s.Check(); err != nil {
+		return File{}, err
+	}
+	for _, w := range s.Exec {
+		if strings.Contains(w, "%") {
+			return File{}, &InputError{"argument", w, "no %: the scripting host puts variables in its place"}
+		}
+	}
+	env := map[string]string{"HERMES_HOME": s.Home, "HERMES_SUPERVISED_CHILD": "1", "HERMES_GATEWAY_DETACHED": "1", "PYTHONIOENCODING": "utf-8"}
+	maps.Copy(env, s.Env)
+	var b strings.Builder
+	b.WriteString("// Runs the Hermes gateway without a window. Written by hermes-appliance install.\n")
+	b.WriteString("var shell = WScript.CreateObject(\"WScript.Shell\");\nvar files = WScript.CreateObject(\"Scripting.FileSystemObject\");\n")
+	b.WriteString("var env = shell.Environment(\"Process\");\n")
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		b.WriteString("env(" + jsString(name) + ") = " + jsString(env[name]) + ";\n")
+	}
+	b.WriteString("shell.CurrentDirectory = " + jsString(s.Home) + ";\n")
+	fmt.Fprintf(&b, `while (true) {
+  var code = shell.Run(%s, 0, true);
+  if (code === %d || code === %d || files.FileExists(%s)) WScript.Quit(code);
+  if (code !== %d) WScript.Sleep(5000);
+}
+`, jsString(windowsLine(s.Exec)), int(exitcode.OK), int(exitcode.Config), jsString(s.StopFile()), int(exitcode.Restart))
+	return File{s.TaskName() + ".js", strings.ReplaceAll(b.String(), "\n", "\r\n")}, nil
+}
+
+// StopFile is there while the service is to stay stopped.
+func (s Spec) StopFile() string { return filepath.Join(s.Home, TaskDir, s.TaskName()+".stop") }
+
+// Startup returns what stands in the user's Startup folder where no task can be registered. It
+// needs no more than Name and Home.
+func (s Spec) Startup() File {
+	line := strings.ReplaceAll(windowsLine(s.launch()), "%", "%%")
+	return File{s.TaskName() + ".cmd", "@chcp 65001 >nul\r\n@start \"\" " + line + "\r\n"}
+}
+
+// StartupCommand is what it runs.
+func (s Spec) StartupCommand() []string { return s.launch() }
+
+// jsString is a text of JScript, in ASCII: the scripting host reads files in the code page of
+// the machine.
+func jsString(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, u := range utf16.Encode([]rune(s)) {
+		if u < ' ' || u > '~' || u == '"' || u == '\\' {
+			fmt.Fprintf(&b, `\u%04x`, u)
+			continue
+		}
+		b.WriteByte(byte(u))
+	}
+	b.WriteByte('"')
+	return b.String()
 }
 
 func utf16le(s string) []byte {

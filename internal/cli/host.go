@@ -92,6 +92,7 @@ func lookup(ctx context.Context, h installer.Host, name string) (installer.Accou
 		a.Group = g.Name
 	}
 	if runtime.GOOS == "windows" { // it numbers nobody
+		a.SID = u.Uid
 		return a, nil
 	}
 	if a.UID, err = strconv.Atoi(u.Uid); err == nil {
