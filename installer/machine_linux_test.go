@@ -137,11 +137,22 @@ hermes-appliance uninstall || echo refused; hermes-appliance stop || echo refuse
 	h.ready("root")
 	// A config that is older than the program is brought up to date before the start.
 	h.Run("ada", "sed -i 's/^_config_version: .*/_config_version: 47 # mine/' ~/.hermes/config.yaml")
-	h.Run("root", "systemctl restart hermes-gateway")
+	h.do("root", 0, "restart")
 	h.ready("root")
 	if got := h.Run("ada", "grep _config_version ~/.hermes/config.yaml"); got != fmt.Sprintf("_config_version: %d # mine", migrate.Latest()) {
 		t.Errorf("after a start on an old config: %s", got)
 	}
+	if got := h.Run("ada", `sed 's/.*"pid":\([0-9]*\),.*"loop_tick_socket":true.*/\1/' ~/.hermes/state/gateway.heartbeat`); got != h.Run("root", "systemctl show -p MainPID --value hermes-gateway") {
+		t.Errorf("the heartbeat: %s", got)
+	}
+	// What could not even be started left its reason in the journal alone.
+	h.Run("root", "cp /usr/local/bin/hermes-appliance /root/copy; chmod 0 /usr/local/bin/hermes-appliance; systemctl restart hermes-gateway || true")
+	h.Until("logs says why", func() bool {
+		out, _ := h.Try("root", "/root/copy logs --home /home/ada/.hermes")
+		return strings.Contains(out, "gateway is up") && strings.Contains(out, "203/EXEC")
+	})
+	h.Run("root", "chmod 755 /usr/local/bin/hermes-appliance")
+	h.do("root", 0, "start")
 	// What cannot run is refused before the one that runs is touched.
 	pid := h.ready("root")
 	h.Run("ada", "cp ~/.hermes/config.yaml ~/good && echo '  - [' >> ~/.hermes/config.yaml")

@@ -152,12 +152,22 @@ func span(text string) time.Duration {
 
 // journalTail is what the service printed last; "" if the journal does not say.
 func (h Host) journalTail(ctx context.Context, t Target, lines int) string {
+	return strings.TrimSpace(h.Journal(context.WithoutCancel(ctx), t, lines, time.Time{}, "cat"))
+}
+
+// Journal is what the journal has of a service, in a format of journalctl's: the last lines, none
+// older than since if that is not zero. It has the words of systemd as well, and so why a process
+// ended that could not log anything. "" if there is no journal, or it does not say.
+func (h Host) Journal(ctx context.Context, t Target, lines int, since time.Time, format string) string {
 	if t.Kind != Systemd {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	argv, env := []string{"journalctl", "--no-pager", "--output=cat", "--lines=" + strconv.Itoa(lines)}, h.plainEnv()
+	argv, env := []string{"journalctl", "--no-pager", "--quiet", "--output=" + format, "--lines=" + strconv.Itoa(lines)}, h.plainEnv()
+	if !since.IsZero() {
+		argv = append(argv, "--since=@"+strconv.FormatInt(since.Unix(), 10))
+	}
 	flag := "--unit="
 	if t.Scope == "user" {
 		flag, env = "--user-unit=", h.userEnv()
@@ -166,7 +176,7 @@ func (h Host) journalTail(ctx context.Context, t Target, lines int) string {
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(res.Out)
+	return res.Out
 }
 
 // lingerOn reports whether a user's manager runs without a session; known is false where that

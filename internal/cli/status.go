@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -165,45 +164,4 @@ func (d statusDoc) gateway() string {
 		b.WriteString("note      " + n + "\n")
 	}
 	return b.String()
-}
-
-type logsOptions struct {
-	homeOptions
-	lines int
-}
-
-func newLogs(st *state) *cobra.Command {
-	var o logsOptions
-	cmd := &cobra.Command{
-		Use: "logs [FLAGS]", Short: "Print the end of the gateway's log",
-		DisableFlagsInUseLine: true, Example: "  hermes-appliance logs --lines 50", Args: cobra.NoArgs,
-	}
-	cmd.RunE = handler(st, func(_ context.Context, env Env) error { return o.run(env) })
-	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage)
-	o.register(cmd)
-	cmd.Flags().IntVarP(&o.lines, "lines", "n", 100, "how many `LINES`")
-	return cmd
-}
-
-func (o *logsOptions) run(env Env) error {
-	if o.lines <= 0 {
-		return usagef("--lines %d: expected a number above 0", o.lines)
-	}
-	h, err := o.locate(env)
-	if err != nil {
-		return err
-	}
-	data, err := os.ReadFile(gatewayLog(h))
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: there is no log yet; start the gateway with %s up", gatewayLog(h), Name)
-	}
-	if err != nil {
-		return err
-	}
-	lines := strings.SplitAfter(string(data), "\n")
-	if n := len(lines); lines[n-1] == "" {
-		lines = lines[:n-1]
-	}
-	_, err = fmt.Fprint(env.Stdout, strings.Join(lines[max(0, len(lines)-o.lines):], ""))
-	return err
 }
