@@ -68,6 +68,11 @@ func (h Host) Desired(s service.Spec, t Target, o Options) (Desired, error) {
 		err = errors.Join(err, serr)
 		d.add(Definition, filepath.Join(t.dir(), script.Name), script.Data, 0o600)
 		d.Units = []string{t.Unit()}
+	case SCM:
+		var f service.File
+		f, err = s.SCM()
+		d.add(Definition, filepath.Join(t.dir(), f.Name), f.Data, 0o644)
+		d.Units = []string{t.Unit()}
 	case OpenRC, SysV:
 		f, ferr := s.OpenRC()
 		if t.Kind == SysV {

@@ -102,7 +102,7 @@ func (h Host) scoped(kind Kind, scope service.Scope, self Account) error {
 		if scope == service.User {
 			return &Refusal{Reason: "scope", Msg: string(kind) + " has no services of users", Fix: "sudo hermes-appliance install --system", Code: exitcode.Usage}
 		}
-	case kind != Systemd && scope == service.System:
+	case kind != Systemd && kind != SCM && scope == service.System:
 		return &Refusal{Reason: "scope", Msg: "the service belongs to a user here, and starts when that user logs in", Fix: "hermes-appliance install --user", Code: exitcode.Usage}
 	}
 	if h.Offline || h.OS == "windows" {

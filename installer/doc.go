@@ -31,6 +31,7 @@ const (
 	Systemd Kind = "systemd"
 	Launchd Kind = "launchd"
 	Tasks   Kind = "tasks" // the Windows Task Scheduler
+	SCM     Kind = "scm"   // the Windows Service Control Manager
 	OpenRC  Kind = "openrc"
 	SysV    Kind = "sysv"
 )
@@ -153,7 +154,8 @@ type Target struct {
 	Home    home.Home     `json:"-"`
 	Account Account       `json:"-"`
 
-	image bool // an image is being made
+	image bool   // an image is being made
+	data  string // %ProgramData% of Windows
 }
 
 // Unit is what the manager calls the service.
@@ -163,6 +165,8 @@ func (t Target) Unit() string {
 		return service.Spec{Name: t.Name}.Label()
 	case Tasks:
 		return service.Spec{Name: t.Name}.TaskName()
+	case SCM:
+		return service.Spec{Name: t.Name}.SCMName()
 	case OpenRC, SysV:
 		return t.Name
 	case Systemd:
@@ -177,6 +181,8 @@ func (t Target) dir() string {
 		return filepath.Join(t.Account.Home, "Library", "LaunchAgents")
 	case t.Kind == Tasks:
 		return filepath.Join(t.Home.Dir, service.TaskDir)
+	case t.Kind == SCM:
+		return scmDir(t.data)
 	case t.Kind == OpenRC || t.Kind == SysV:
 		return "/etc/init.d"
 	case t.Scope == service.User:
@@ -193,6 +199,8 @@ func (t Target) file() string {
 		name += ".plist"
 	case Tasks:
 		name += ".xml"
+	case SCM:
+		name += ".scm"
 	case Systemd, OpenRC, SysV:
 	}
 	return filepath.Join(t.dir(), name)
@@ -205,6 +213,9 @@ const systemState = "/var/lib/hermes-appliance"
 // That of a system service belongs to root: the home belongs to its user, and root must not
 // carry out what that user wrote.
 func (t Target) stateDir() string {
+	if t.Kind == SCM {
+		return scmDir(t.data)
+	}
 	if t.Scope == service.System || t.image {
 		return systemState
 	}

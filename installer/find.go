@@ -72,7 +72,7 @@ func bare(kind Kind, name string) string {
 			return service.Base + rest
 		}
 		return ""
-	case Tasks:
+	case Tasks, SCM:
 		if rest, ok := strings.CutPrefix(name, "Hermes_Gateway"); ok {
 			return service.Base + strings.Replace(rest, "_", "-", 1)
 		}
@@ -121,7 +121,7 @@ func pinned(kind Kind, data string) (homeDir, user string) {
 func provenance(kind Kind, data []byte) service.Provenance {
 	text := string(data)
 	switch kind {
-	case Systemd:
+	case Systemd, SCM:
 		return service.Inspect(text)
 	case OpenRC, SysV:
 		_, rest, _ := strings.Cut(text, "\n") // after #!
@@ -139,16 +139,18 @@ func provenance(kind Kind, data []byte) service.Provenance {
 func (h Host) Services(kind Kind, self Account) ([]Found, error) {
 	scopes := []service.Scope{service.System, service.User}
 	switch kind {
-	case Launchd, Tasks:
+	case Launchd:
 		scopes = scopes[1:]
+	case Tasks, SCM: // tasks stand in their homes
+		kind, scopes = SCM, scopes[:1]
 	case OpenRC, SysV:
 		scopes = scopes[:1]
 	case Systemd:
 	}
 	var out []Found
 	for _, s := range scopes {
-		t := Target{Kind: kind, Scope: s, Account: self}
-		if s == service.User && kind == Systemd && self.Home == "" || kind == Tasks {
+		t := Target{Kind: kind, Scope: s, Account: self, data: h.Getenv("ProgramData")}
+		if s == service.User && kind == Systemd && self.Home == "" {
 			continue
 		}
 		found, err := h.find(t)

@@ -248,7 +248,7 @@ func (h Host) unmark(t Target) error {
 	case Launchd:
 	case Tasks:
 		path = t.stopFile()
-	case Systemd, OpenRC, SysV:
+	case Systemd, OpenRC, SysV, SCM:
 		return nil
 	}
 	return h.gone(path)

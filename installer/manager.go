@@ -61,6 +61,8 @@ func (h Host) manager(t Target) Manager {
 		return &launchd{h: h, t: t}
 	case Tasks:
 		return &tasks{h: h, t: t}
+	case SCM:
+		return &scm{h: h, t: t}
 	case OpenRC, SysV:
 		return &initd{h: h, t: t}
 	case Systemd:

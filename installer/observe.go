@@ -295,8 +295,8 @@ func (h Host) notice(o *Observed) {
 		say(o.File.Path + " was edited by hand; systemctl edit " + o.Unit() + " makes a drop-in that updates leave alone")
 	}
 	switch {
-	case o.Props.Stale && o.Kind == Tasks:
-		say("the registered task is not what it shall be; hermes-appliance install registers it anew")
+	case o.Props.Stale && (o.Kind == Tasks || o.Kind == SCM):
+		say("what is registered is not what it shall be; hermes-appliance install registers it anew")
 	case o.Props.Stale:
 		say("the manager has not read the newest definition; systemctl daemon-reload")
 	}

@@ -60,7 +60,7 @@ func (h Host) restart(ctx context.Context, t Target) (how string, err error) {
 	if p.PID == 0 {
 		return h.bringBack(ctx, t, p)
 	}
-	if t.Kind == Tasks { // Windows has no signals
+	if t.Kind == Tasks || t.Kind == SCM { // Windows has no signals
 		if err := h.stop(ctx, t); err != nil {
 			return "", err
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,7 +46,10 @@ func (h Host) Resolve(ctx context.Context, c Choice) (t Target, standing *Found,
 		return t, nil, err
 	}
 	sortFound(all)
-	t = Target{Kind: kind, Scope: h.scope(kind, c, all), image: h.Offline}
+	t = Target{Kind: kind, Scope: h.scope(kind, c, all), image: h.Offline, data: h.Getenv("ProgramData")}
+	if kind == Tasks && t.Scope == service.System {
+		kind, t.Kind = SCM, SCM
+	}
 	if err := h.sudo(t.Scope); err != nil && !c.Look {
 		return t, nil, err
 	}
@@ -129,7 +133,14 @@ func (h Host) scope(kind Kind, c Choice, all []Found) service.Scope {
 	switch {
 	case c.Scope != "":
 		return c.Scope
-	case kind == Launchd || kind == Tasks:
+	case kind == Launchd:
+		return service.User
+	case kind == Tasks:
+		if slices.ContainsFunc(all, func(f Found) bool {
+			return homeOf(c) == "" && f.Name == service.Base || homeOf(c) != "" && f.Home == homeOf(c)
+		}) {
+			return service.System
+		}
 		return service.User
 	case kind == OpenRC || kind == SysV:
 		return service.System

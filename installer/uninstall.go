@@ -173,7 +173,7 @@ func offlineLinks(t Target) Desired {
 			d.link(filepath.Join(t.dir(), wants, t.Unit()), t.file())
 		}
 		d.link(filepath.Join(t.dir(), "sockets.target.wants", t.Name+".socket"), "")
-	case Launchd, Tasks, SysV:
+	case Launchd, Tasks, SCM, SysV:
 	}
 	return d
 }
@@ -185,6 +185,6 @@ func (h Host) emptyDirs(t Target) {
 		os.Remove(h.path(t.file() + ".d")) //nolint:errcheck // one that is not empty stays
 	case Tasks:
 		os.Remove(h.path(t.dir())) //nolint:errcheck // as above
-	case Launchd, OpenRC, SysV:
+	case Launchd, SCM, OpenRC, SysV:
 	}
 }

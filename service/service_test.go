@@ -117,6 +117,19 @@ func TestGoldens(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Golden(t, filepath.Join("testdata", "windows", script.Name), []byte(script.Data))
+	machine, err := system().SCM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Golden(t, filepath.Join("testdata", "windows", machine.Name), []byte(machine.Data))
+	if words, err := ReadSCM(machine.Data); err != nil || len(words) != 6 || words[0][len(words[0])-1] != "/bin/true gateway run --home /var/lib/hermes" {
+		t.Errorf("%v %q", err, words)
+	}
+	for _, bad := range []string{"", "x\n", "x\n[\"cmd.exe\",\"create\",\"x\"]\n", "x\n[\"sc.exe\",\"delete\",\"x\"]\n", "x\nsc.exe create x\n"} {
+		if _, err := ReadSCM(bad); err == nil {
+			t.Errorf("%q is carried out", bad)
+		}
+	}
 	testkit.Golden(t, filepath.Join("testdata", "windows", windows.Startup().Name), []byte(windows.Startup().Data))
 	slot, err := system().S6()
 	if err != nil {

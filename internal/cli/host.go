@@ -262,8 +262,8 @@ func searchPath(root string, t installer.Target) []string {
 			out = append(out, dir)
 		}
 	}
-	if t.Kind == installer.Tasks {
-		return nil // a task has the user's own
+	if t.Kind == installer.Tasks || t.Kind == installer.SCM {
+		return nil // it has that of Windows
 	}
 	return append(out, "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 }

@@ -37,7 +37,7 @@ func TestStartable(t *testing.T) {
 			f, err = s.OpenRC()
 		case installer.SysV:
 			f, err = s.SysV()
-		case installer.Launchd, installer.Tasks:
+		case installer.Launchd, installer.Tasks, installer.SCM:
 			s.Scope, s.Account, s.Group = service.User, "", ""
 			f, err = s.Launchd()
 		}
