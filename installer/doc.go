@@ -155,7 +155,7 @@ type Target struct {
 	Account Account       `json:"-"`
 
 	image bool   // an image is being made
-	data  string // %ProgramData% of Windows
+	data  string // %ProgramFiles% of Windows
 }
 
 // Unit is what the manager calls the service.

@@ -149,7 +149,7 @@ func (h Host) Services(kind Kind, self Account) ([]Found, error) {
 	}
 	var out []Found
 	for _, s := range scopes {
-		t := Target{Kind: kind, Scope: s, Account: self, data: h.Getenv("ProgramData")}
+		t := Target{Kind: kind, Scope: s, Account: self, data: h.Getenv("ProgramFiles")}
 		if s == service.User && kind == Systemd && self.Home == "" {
 			continue
 		}

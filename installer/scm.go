@@ -249,4 +249,4 @@ func (m *scm) Signal(context.Context, string, string) error {
 func (m *scm) ResetFailed(context.Context, string) error { return nil }
 
 // scmDir is where the files of the machine's services stand on Windows.
-func scmDir(programData string) string { return filepath.Join(programData, service.SCMDir) }
+func scmDir(programFiles string) string { return filepath.Join(programFiles, service.SCMDir) }

@@ -38,9 +38,9 @@ func newSCM(t *testing.T, f *fakeSCM) Host {
 	t.Helper()
 	f.t, f.next = t, 100
 	h := f.script.host(t, "windows")
-	testkit.WriteTree(t, f.root, map[string]string{"ProgramData/": ""})
+	testkit.WriteTree(t, f.root, map[string]string{"ProgramFiles/": ""})
 	h.Run, h.Gateway, h.UID = f.run, f, -1
-	h.Getenv = func(n string) string { return map[string]string{"USERNAME": "ada", "ProgramData": "/ProgramData"}[n] }
+	h.Getenv = func(n string) string { return map[string]string{"USERNAME": "ada", "ProgramFiles": "/ProgramFiles"}[n] }
 	return h
 }
 
@@ -177,7 +177,7 @@ func TestSCM(t *testing.T) {
 	if _, err := h.Uninstall(t.Context(), target, false, false); err != nil || f.line != "" {
 		t.Errorf("%v, %s", err, f.line)
 	}
-	if _, err := os.Stat(filepath.Join(f.root, "ProgramData/hermes-appliance/Hermes_Gateway.scm")); err == nil {
+	if _, err := os.Stat(filepath.Join(f.root, "ProgramFiles/hermes-appliance/Hermes_Gateway.scm")); err == nil {
 		t.Error("the file is left")
 	}
 }
@@ -222,7 +222,7 @@ func TestSCMUndone(t *testing.T) {
 		if err == nil || f.line != "" || !strings.Contains(err.Error(), "as administrator") {
 			t.Errorf("%s: %v, %q", verb, err, f.line)
 		}
-		if _, err := os.Stat(filepath.Join(f.root, "ProgramData/hermes-appliance/Hermes_Gateway.scm")); err == nil {
+		if _, err := os.Stat(filepath.Join(f.root, "ProgramFiles/hermes-appliance/Hermes_Gateway.scm")); err == nil {
 			t.Errorf("%s: the file is left", verb)
 		}
 	}

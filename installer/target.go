@@ -46,7 +46,7 @@ func (h Host) Resolve(ctx context.Context, c Choice) (t Target, standing *Found,
 		return t, nil, err
 	}
 	sortFound(all)
-	t = Target{Kind: kind, Scope: h.scope(kind, c, all), image: h.Offline, data: h.Getenv("ProgramData")}
+	t = Target{Kind: kind, Scope: h.scope(kind, c, all), image: h.Offline, data: h.Getenv("ProgramFiles")}
 	if kind == Tasks && t.Scope == service.System {
 		kind, t.Kind = SCM, SCM
 	}

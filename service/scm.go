@@ -58,8 +58,8 @@ func (s Spec) SCM() (File, error) {
 	return File{name + ".scm", Stamp(s.Home, b.String())}, nil
 }
 
-// SCMDir is the directory below %ProgramData% in which such files stand: only an administrator
-// may say what an administrator will carry out.
+// SCMDir is the directory below %ProgramFiles% in which such files stand: only an administrator
+// may say what an administrator will carry out, and below %ProgramData% everybody may make one.
 const SCMDir = "hermes-appliance"
 
 // ReadSCM reads the commands back.
