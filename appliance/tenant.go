@@ -269,6 +269,9 @@ func (t *Tenant) open(ctx context.Context, turn *gateway.Turn, modelName string)
 		id = next.Tip
 		lease, err = store.Begin(ctx, id, "gateway")
 	}
+	if errors.Is(err, session.ErrTurnRunning) {
+		err = t.rt.Turns.Waiting(string(t.key), id, err)
+	}
 	if err != nil {
 		return nil, err
 	}
