@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -293,5 +294,8 @@ func (p apiProfile) Health(ctx context.Context) apiserver.Health {
 		mcpCounts[string(m.State)]++
 	}
 	add("mcp", apiserver.OK, "", mcpCounts)
+	if p.t.key == p.t.rt.env.host.LaunchKey() { // of the whole process: no other profile's business
+		add("process", apiserver.OK, "", map[string]int{"goroutines": runtime.NumGoroutine()})
+	}
 	return h
 }

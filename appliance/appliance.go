@@ -72,7 +72,7 @@ func NewEnvironments(o Options) (*Environments, error) {
 		}
 	}
 	e.host = profile.NewHost(func() string { return o.Launch.Dir })
-	if many, err := e.multiplex(); many || err != nil {
+	if many, err := e.Multiplex(); many || err != nil {
 		e.host.SetMultiplex(true)
 	}
 	e.secrets = secret.New(secret.Config{
@@ -98,13 +98,23 @@ func NewEnvironments(o Options) (*Environments, error) {
 	return e, nil
 }
 
-// multiplex reports whether the launch home's config has one process serve many profiles.
-func (e *Environments) multiplex() (bool, error) {
+// Multiplex reports whether one process serves every profile: by the launch home's .env, the
+// environment, or its config.
+func (e *Environments) Multiplex() (bool, error) {
 	c, err := e.configs.Load(e.o.Launch, e.configOptions())
 	if err != nil {
 		return false, err
 	}
-	return c.With(nil).Bool("gateway", "multiplex_profiles")
+	return c.Multiplex(e.Setting)
+}
+
+// Setting looks a setting of the process up: the launch home's .env wins over the environment.
+func (e *Environments) Setting(name string) (string, bool) {
+	if file, err := e.files.Read(e.o.Launch.Env()); err == nil && !file[name].Empty() {
+		return file[name].Reveal(), true
+	}
+	v, ok := e.lookup[name]
+	return v, ok
 }
 
 // Getenv looks a variable up in the environment the process was started with.

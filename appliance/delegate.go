@@ -221,7 +221,8 @@ func (w *work) childSession(ctx context.Context, t delegated, modelName string) 
 
 // endChild ends a subagent's session, and the commands that it left.
 func (w *work) endChild(ctx context.Context, rec *record) {
-	w.t.term.release(ctx, rec.ID())
+	w.t.term.end(ctx, rec.ID())
+	w.t.forget(ctx, rec.ID())
 	if err := errors.Join(rec.turn.Close(ctx), rec.store.End(ctx, rec.ID(), "completed")); err != nil {
 		w.t.rt.log.WarnContext(ctx, "a subagent's session was not ended", "profile", w.t.home.Profile, "session", rec.ID(), "error", err)
 	}

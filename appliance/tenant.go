@@ -22,7 +22,6 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/appliance/redact"
 	"github.com/hermes-appliance/hermes-appliance/appliance/secret"
 	"github.com/hermes-appliance/hermes-appliance/appliance/session"
-	"github.com/hermes-appliance/hermes-appliance/appliance/tool"
 )
 
 // Tenant is one profile of a running gateway, with what is open for it: its sessions, its
@@ -36,11 +35,12 @@ type Tenant struct {
 	opening sync.Mutex
 	shut    bool // nothing is opened any more
 	store   *session.Store
-	unable  error                 // why the store could not be opened the last time
-	todos   map[string]*tool.Todo // by session
+	unable  error                // why the store could not be opened the last time
+	todos   map[string]*todoList // by session
 
-	term terminals
-	mcp  servers
+	term  terminals
+	mcp   servers
+	lives lifetimes
 
 	choosing sync.Mutex // of the sandbox's image
 
@@ -50,7 +50,7 @@ type Tenant struct {
 
 func newTenant(r *Runtime, h home.Home, key profile.Key) *Tenant {
 	t := &Tenant{rt: r, home: h, key: key}
-	t.term.t, t.mcp.t = t, t
+	t.term.t, t.mcp.t, t.lives.t = t, t, t
 	return t
 }
 
@@ -205,10 +205,14 @@ func (t *Tenant) run(ctx context.Context, turn *gateway.Turn, emit func(agent.Ev
 			t.rt.log.Warn("a turn was not closed", "profile", t.home.Profile, "session", rec.ID(), "error", err)
 		}
 	}()
-	if turn.Ask.Session == "" && turn.Ask.Key == "" {
+	if a := turn.Ask; a.Stateless && a.Session == "" && a.Key == "" {
 		// Nobody can come back to this conversation's shell; what it left running ends with it,
 		// unless it was started to stay.
-		defer t.term.release(context.WithoutCancel(ctx), rec.ID())
+		end := context.WithoutCancel(ctx)
+		defer t.forget(end, rec.ID())
+		defer t.term.end(end, rec.ID())
+	} else {
+		defer t.lives.use(rec.ID())()
 	}
 	turn.Named(rec.ID())
 	w := &work{t: t, b: b, turn: turn, session: rec.ID()}
@@ -295,6 +299,7 @@ func (t *Tenant) reload(ctx context.Context, b bound) { t.mcp.apply(ctx, b) }
 
 // close ends what the profile has open.
 func (t *Tenant) close(ctx context.Context) error {
+	t.lives.close()
 	err := errors.Join(t.term.close(ctx), t.uncount(ctx))
 	t.opening.Lock()
 	defer t.opening.Unlock()

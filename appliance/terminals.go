@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/childenv"
 	"github.com/hermes-appliance/hermes-appliance/appliance/config"
@@ -212,18 +213,51 @@ func (x *terminals) env(ctx context.Context, k process.Kind) (terminal.Env, erro
 	return terminal.Env{Vars: vars, Scoped: scoped}, nil
 }
 
-// release forgets a session's shell and ends its background commands.
-func (x *terminals) release(ctx context.Context, session string) {
+// lifetime is how long a session keeps its shell while nobody uses it.
+func (x *terminals) lifetime() time.Duration {
 	x.mu.Lock()
-	backend, procs := x.backend, x.procs
-	x.mu.Unlock()
-	if procs != nil {
-		if err := procs.EndSession(ctx, session); err != nil {
-			x.t.rt.log.Warn("a session's commands were not ended", "profile", x.t.home.Profile, "session", session, "error", err)
-		}
+	defer x.mu.Unlock()
+	if x.policy == nil {
+		return defaultLifetime
 	}
+	return x.policy.Seconds("lifetime_seconds")
+}
+
+// defaultLifetime counts until the profile's settings have been read.
+const defaultLifetime = 5 * time.Minute
+
+// busy are the sessions that have a background command running.
+func (x *terminals) busy() map[string]bool {
+	x.mu.Lock()
+	procs := x.procs
+	x.mu.Unlock()
+	if procs == nil {
+		return nil
+	}
+	return procs.Busy()
+}
+
+// forget forgets the shells of sessions; their commands go on.
+func (x *terminals) forget(ctx context.Context, sessions ...string) {
+	x.mu.Lock()
+	backend := x.backend
+	x.mu.Unlock()
 	if backend != nil {
-		backend.Release(ctx, session)
+		backend.Release(ctx, sessions...)
+	}
+}
+
+// end ends the background commands of a session that nobody comes back to, unless they were
+// started to stay.
+func (x *terminals) end(ctx context.Context, session string) {
+	x.mu.Lock()
+	procs := x.procs
+	x.mu.Unlock()
+	if procs == nil {
+		return
+	}
+	if err := procs.EndSession(ctx, session); err != nil {
+		x.t.rt.log.Warn("a session's commands were not ended", "profile", x.t.home.Profile, "session", session, "error", err)
 	}
 }
 

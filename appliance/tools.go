@@ -33,7 +33,7 @@ func (w *work) tools(ctx context.Context) (*tool.Set, error) {
 	all = append(all, w.meter.edits(tool.Files(w.files))...)
 	all = append(all, memory.Tool())
 	all = append(all, w.skills().Tools()...)
-	all = append(all, w.t.todo(w.session).Tool(), w.searchTool(), web.Tool(), w.delegateTool(d, bad))
+	all = append(all, w.todoTool(), w.searchTool(), web.Tool(), w.delegateTool(d, bad))
 	if err := r.Add(all...); err != nil {
 		return nil, err
 	}
@@ -248,24 +248,3 @@ func (w *work) searchTool() tool.Tool {
 		},
 	}
 }
-
-// todo is the task list of a session of this profile, for as long as the gateway runs.
-func (t *Tenant) todo(id string) *tool.Todo {
-	t.opening.Lock()
-	defer t.opening.Unlock()
-	if t.todos == nil {
-		t.todos = map[string]*tool.Todo{}
-	}
-	l, ok := t.todos[id]
-	if !ok {
-		if len(t.todos) >= maxTodos { // the oldest cannot be told; a list that is gone is made anew
-			clear(t.todos)
-		}
-		l = &tool.Todo{}
-		t.todos[id] = l
-	}
-	return l
-}
-
-// maxTodos bounds how many lists are kept.
-const maxTodos = 256

@@ -46,9 +46,14 @@ func (u Unit) String() string {
 			fmt.Fprintf(&b, "%s=%s\n", o.Name, o.Value)
 		}
 	}
-	body := b.String()
+	return Stamp(u.Home, b.String())
+}
+
+// Stamp puts the line before a text by which [Inspect] knows it again: the hash of the text, and
+// the home that it serves.
+func Stamp(home, body string) string {
 	sum := sha256.Sum256([]byte(body))
-	return header + "sha256=" + hex.EncodeToString(sum[:]) + " home=" + u.Home + "\n" + body
+	return header + "sha256=" + hex.EncodeToString(sum[:]) + " home=" + home + "\n" + body
 }
 
 // Provenance is what the first line of a file says of it.

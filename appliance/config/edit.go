@@ -52,6 +52,47 @@ func (e Editor) SetText(ctx context.Context, path []string, text string) (Change
 	return e.Set(ctx, path, "'"+strings.ReplaceAll(text, "'", "''")+"'")
 }
 
+// Edit is one edit of several.
+type Edit struct {
+	Path  []string
+	Value string // as for [Editor.Set]; "" = the key is removed
+}
+
+// Preview returns what the file holds now, and what it would hold after the edits. It writes
+// nothing, and fails as the edits would.
+func (e Editor) Preview(edits ...Edit) (before, after []byte, err error) {
+	for i, x := range edits {
+		apply := (*draft).unset
+		if x.Value != "" {
+			v, err := parseValue(x.Path, x.Value)
+			if err != nil {
+				return nil, nil, err
+			}
+			apply = func(d *draft) error { return d.set(v) }
+		}
+		if err := editable(x.Path); err != nil {
+			return nil, nil, err
+		}
+		d, err := e.draft(x.Path, apply)
+		if err == nil && i > 0 { // on top of the edits before it
+			if d, err = newDraft(File{e.Home.Config(), after}, x.Path); err == nil {
+				err = apply(d)
+			}
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if i == 0 {
+			before = d.file.Data
+		}
+		after = d.doc.Bytes()
+	}
+	if string(before) == string(after) {
+		return before, after, nil
+	}
+	return before, after, e.unmanaged(edits[len(edits)-1].Path)
+}
+
 // Unset removes a key with all below it, so that the default counts again. A key that is not
 // there is no error.
 func (e Editor) Unset(ctx context.Context, path []string) (Change, error) {

@@ -33,6 +33,8 @@ type Ask struct {
 	Toolsets []string // nil = those of the surface
 	// Attended says that somebody can answer approvals of this turn (gateway spec 1.9).
 	Attended bool
+	// Nameless says that nobody is told the turn's id: it need not be found when it is over.
+	Nameless bool
 }
 
 // RouteAsk is a model that a request names.

@@ -33,6 +33,7 @@ type Turn struct {
 
 	mu       sync.Mutex
 	events   []Event
+	lost     int           // events that were before them
 	news     chan struct{} // closed and replaced with each event
 	session  string
 	stopping bool
@@ -67,6 +68,24 @@ func (t *Turn) emit(e Event) {
 	t.news = make(chan struct{})
 }
 
+// length is how many events are kept.
+func (t *Turn) length() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.events)
+}
+
+// shorten forgets all events but the last, which says how the turn ended, and returns how many
+// there were.
+func (t *Turn) shorten() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n = len(t.events); n > 1 {
+		t.events, t.lost = slices.Clone(t.events[n-1:]), t.lost+n-1
+	}
+	return n
+}
+
 // Named tells which session records the turn; the runner calls it before anything else.
 func (t *Turn) Named(session string) {
 	t.emit(Event{Event: agent.Event{Kind: SessionNamed, Text: session}})
@@ -79,8 +98,8 @@ func (t *Turn) Session() string {
 	return t.session
 }
 
-// Feed follows a turn from its first event on. Every feed sees every event; one that is slow
-// or forgotten holds up nobody.
+// Feed follows a turn from its first event on. Every feed sees every event, of a turn that
+// ended a while ago perhaps only the last one; one that is slow or forgotten holds up nobody.
 type Feed struct {
 	t    *Turn
 	next int
@@ -94,8 +113,8 @@ func (t *Turn) Feed() *Feed { return &Feed{t: t} }
 func (f *Feed) Next(ctx context.Context) (e Event, ok bool, err error) {
 	for {
 		f.t.mu.Lock()
-		if f.next < len(f.t.events) {
-			e = f.t.events[f.next]
+		if f.next = max(f.next, f.t.lost); f.next-f.t.lost < len(f.t.events) {
+			e = f.t.events[f.next-f.t.lost]
 			f.next++
 			f.t.mu.Unlock()
 			return e, true, nil
@@ -249,6 +268,7 @@ func (t *Turn) run(ctx context.Context, run Runner) {
 		// Whoever follows gets an end in every case (PicoClaw#36).
 		t.events = append(t.events, Event{Event: agent.Event{Kind: agent.Failed, Err: err}})
 	}
+	t.events = slices.Clone(t.events) // no room for more of them
 	t.result, t.err, t.ended = result, err, t.now()
 	t.mu.Unlock()
 	t.cancel(nil)

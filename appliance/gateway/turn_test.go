@@ -241,6 +241,102 @@ func TestTurnsOfProfiles(t *testing.T) {
 	}
 }
 
+// TestReportB23EndedTurnsAreBounded: what is kept of turns that are over does not grow with how many
+// there were (H#80764), and a busy profile takes nothing from another.
+func TestReportB23EndedTurnsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := NewTurns(time.Now, nil)
+	start := func(profile string, a Ask) *Turn {
+		t.Helper()
+		turn, err := s.Start(t.Context(), profile, a, 0, func(context.Context, *Turn, func(agent.Event)) (agent.Result, error) {
+			return agent.Result{}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-turn.Done()
+		return turn
+	}
+	quiet, first := start("quiet", Ask{}), start("busy", Ask{})
+	for range mostEnded {
+		start("busy", Ask{})
+	}
+	last := start("busy", Ask{})
+	nameless := start("busy", Ask{Nameless: true})
+	if err := s.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	found := func(turn *Turn) bool { _, ok := s.Get(turn.Profile, turn.ID); return ok }
+	if !found(quiet) || !found(last) || found(first) || found(nameless) {
+		t.Errorf("quiet %v, last %v, first %v, nameless %v", found(quiet), found(last), found(first), found(nameless))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.turns) != mostEnded+1 {
+		t.Errorf("%d turns are kept", len(s.turns))
+	}
+}
+
+// TestReportB23EventsAreBounded: turns with long answers lose their events early; how they ended
+// can be asked for, and is the last event that somebody who follows sees.
+func TestReportB23EventsAreBounded(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	var mu sync.Mutex
+	s := NewTurns(func() time.Time { mu.Lock(); defer mu.Unlock(); return now }, nil)
+	const each = mostEvents / 4
+	var turns []*Turn
+	for range 10 {
+		turn, err := s.Start(context.Background(), "a", Ask{}, 0, func(_ context.Context, _ *Turn, emit func(agent.Event)) (agent.Result, error) {
+			for range each {
+				emit(agent.Event{Kind: agent.TextDelta, Text: "x"})
+			}
+			emit(agent.Event{Kind: agent.Failed})
+			return agent.Result{Text: "result"}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-turn.Done()
+		turns = append(turns, turn)
+	}
+	if err := s.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, turn := range turns {
+		total += turn.length()
+	}
+	if total > mostEvents+len(turns) {
+		t.Errorf("%d events are kept", total)
+	}
+	for i, want := range map[int]int{0: 1, 9: each + 1} {
+		feed, n, last := turns[i].Feed(), 0, agent.Event{}
+		for {
+			e, ok, err := feed.Next(t.Context())
+			if !ok || err != nil {
+				break
+			}
+			n, last = n+1, e.Event
+		}
+		if n != want || last.Kind != agent.Failed {
+			t.Errorf("turn %d: %d events, the last %v; want %d", i, n, last.Kind, want)
+		}
+		if res, err := turns[i].Result(t.Context()); err != nil || res.Text != "result" {
+			t.Errorf("turn %d: %v %v", i, res, err)
+		}
+	}
+	mu.Lock()
+	now = now.Add(keepTurn + time.Second)
+	mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweep()
+	if len(s.turns) != 0 || len(s.ended) != 0 {
+		t.Errorf("%d turns are kept for ever", len(s.turns))
+	}
+}
+
 func TestStop(t *testing.T) {
 	t.Parallel()
 	s := NewTurns(time.Now, nil)

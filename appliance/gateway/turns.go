@@ -5,6 +5,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,13 @@ import (
 
 // keepTurn is how long a turn that is over can be found (gateway spec 1.2).
 const keepTurn = 5 * time.Minute
+
+// What is kept of the turns of one profile that are over: so many can be found, and so many of
+// their events can be followed; then the oldest go. A turn that lost its events has its end yet.
+const (
+	mostEnded  = 1000
+	mostEvents = 50_000
+)
 
 // errGone is the cause of turns that outlived the drain.
 var errGone = errors.New("the gateway is stopping")
@@ -26,14 +34,22 @@ type Turns struct {
 	mu       sync.Mutex
 	turns    map[string]*Turn
 	active   int
-	of       map[string]int // running turns of each profile
+	of       map[string]int    // running turns of each profile
+	ended    map[string]*ended // of each profile
 	draining bool
 	idle     chan struct{} // closed when none runs; made when somebody waits
 }
 
+// ended are the turns of a profile that are over and can be found, oldest first.
+type ended struct {
+	turns  []*Turn
+	short  int // how many of the turns, the oldest, have lost their events
+	events int // of the others
+}
+
 // NewTurns returns an empty registry.
 func NewTurns(now func() time.Time, changed func(active int)) *Turns {
-	return &Turns{now: now, changed: changed, turns: map[string]*Turn{}, of: map[string]int{}}
+	return &Turns{now: now, changed: changed, turns: map[string]*Turn{}, of: map[string]int{}, ended: map[string]*ended{}}
 }
 
 // Start starts a turn. It runs until its runner returns or base ends, whatever becomes of the
@@ -81,6 +97,17 @@ func (s *Turns) over(t *Turn) {
 	if s.of[t.Profile]--; s.of[t.Profile] == 0 {
 		delete(s.of, t.Profile)
 	}
+	if t.Ask.Nameless {
+		delete(s.turns, t.ID)
+	} else {
+		e := s.ended[t.Profile]
+		if e == nil {
+			e = &ended{}
+			s.ended[t.Profile] = e
+		}
+		e.turns = append(e.turns, t)
+		e.events += t.length()
+	}
 	s.sweep()
 	s.tell()
 	if s.active == 0 && s.idle != nil {
@@ -89,15 +116,23 @@ func (s *Turns) over(t *Turn) {
 	}
 }
 
-// sweep forgets turns that ended long ago. The caller holds mu.
+// sweep forgets turns that ended long ago, and those that are too many. The caller holds mu.
 func (s *Turns) sweep() {
 	now := s.now()
-	for id, t := range s.turns {
-		t.mu.Lock()
-		old := !t.ended.IsZero() && now.Sub(t.ended) > keepTurn
-		t.mu.Unlock()
-		if old {
-			delete(s.turns, id)
+	for profile, e := range s.ended {
+		n := max(0, len(e.turns)-mostEnded)
+		for n < len(e.turns) && now.Sub(e.turns[n].ended) > keepTurn { // it is over: nobody writes ended any more
+			n++
+		}
+		for ; e.short < n || e.events > mostEvents && e.short < len(e.turns)-1; e.short++ {
+			e.events -= e.turns[e.short].shorten()
+		}
+		for _, t := range e.turns[:n] {
+			delete(s.turns, t.ID)
+		}
+		e.turns, e.short = slices.Delete(e.turns, 0, n), e.short-n
+		if len(e.turns) == 0 {
+			delete(s.ended, profile)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -23,6 +24,34 @@ func BenchmarkAppend(b *testing.B) {
 			}
 			b.StopTimer()
 			turn.Close(context.Background())
+		})
+	}
+}
+
+// BenchmarkAppendMany has many turns write at the same time; it reports the time of one message.
+func BenchmarkAppendMany(b *testing.B) {
+	for _, turns := range []int{1, 16, 256} {
+		b.Run(fmt.Sprint(turns), func(b *testing.B) {
+			s := openStore(b, dbPath(b), Options{Synchronous: "full"})
+			m := Message{Role: "assistant", Content: strings.Repeat("a typical sentence of an answer. ", 10)}
+			work := make(chan struct{})
+			var wg sync.WaitGroup
+			for range turns {
+				turn := begin(b, s, create(b, s, Session{}).ID)
+				wg.Go(func() {
+					defer turn.Close(context.Background())
+					for range work {
+						if _, err := turn.Append(context.Background(), m); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			for b.Loop() {
+				work <- struct{}{}
+			}
+			close(work)
+			wg.Wait()
 		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 //
 //	write|path|session|name|n   appends n messages, each in a turn of its own, then says done
 //	turn|path|session|calls     begins a turn, writes calls without results, says ready, waits
+//	many|path|n                 n turns append at the same time, and say "session k" when message k is written, for ever
 //	probe|path                  says locked or free, of the write lock
 //	alone|path                  says locked or free, of the right to be the only one
 func child(job []string) error {
@@ -46,6 +47,8 @@ func child(job []string) error {
 		}
 		fmt.Println("done")
 		return s.Close()
+	case "many":
+		return childMany(ctx, s, job[2])
 	case "turn":
 		turn, err := s.Begin(ctx, job[2], job[0])
 		if err != nil {
@@ -61,6 +64,32 @@ func child(job []string) error {
 		return err
 	}
 	return fmt.Errorf("unknown job %q", job)
+}
+
+func childMany(ctx context.Context, s *Store, turns string) error {
+	n, err := strconv.Atoi(turns)
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	failed := make(chan error)
+	for range n {
+		go func() {
+			c, err := s.Create(ctx, Session{Source: "cli"})
+			if err != nil {
+				failed <- err
+				return
+			}
+			for k := 0; ; k++ {
+				if _, err := s.Append(ctx, c.ID, Message{Role: "user", Content: strconv.Itoa(k)}); err != nil {
+					failed <- err
+					return
+				}
+				fmt.Printf("%s %d\n", c.ID, k) // one write each: lines do not mix
+			}
+		}()
+	}
+	return <-failed
 }
 
 func probeLock(ctx context.Context, path string) error {

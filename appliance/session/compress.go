@@ -31,7 +31,7 @@ type Compression struct {
 // summary will cover. It fails with [ErrCompressing] while another process has the lock.
 func (s *Store) LockCompression(ctx context.Context, session string) (*CompressionLock, error) {
 	l := &CompressionLock{s: s, session: session, holder: s.self.named("compress-" + NewID(s.opts.Now())[16:])}
-	err := s.update(ctx, func(tx *sql.Tx) error {
+	err := s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := open(ctx, tx, session); err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (s *Store) uncompressed(ctx context.Context, tx *sql.Tx, session, own strin
 
 // Refresh keeps the lock for another [LeaseTime].
 func (l *CompressionLock) Refresh(ctx context.Context) error {
-	return l.s.update(ctx, func(tx *sql.Tx) error { return l.held(ctx, tx) })
+	return l.s.update(ctx, func(ctx context.Context, tx *sql.Tx) error { return l.held(ctx, tx) })
 }
 
 func (l *CompressionLock) held(ctx context.Context, tx *sql.Tx) error {
@@ -91,7 +91,7 @@ func (l *CompressionLock) held(ctx context.Context, tx *sql.Tx) error {
 func (l *CompressionLock) Release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
-	return l.s.update(ctx, func(tx *sql.Tx) error {
+	return l.s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM compression_locks WHERE session_id = ? AND holder = ?", l.session, l.holder)
 		return err
 	})
@@ -108,7 +108,7 @@ func (l *CompressionLock) Publish(ctx context.Context, c Compression) (Session, 
 	}
 	s := l.s
 	var id string
-	err := s.update(ctx, func(tx *sql.Tx) error {
+	err := s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := l.held(ctx, tx); err != nil {
 			return err
 		}

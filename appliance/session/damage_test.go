@@ -239,7 +239,7 @@ func TestRebuildGoesOn(t *testing.T) {
 	t.Parallel()
 	path, session := filled(t)
 	s := openStore(t, path, Options{})
-	if err := s.update(t.Context(), func(tx *sql.Tx) error { return replaceIndexes(t.Context(), tx) }); err != nil {
+	if err := s.update(t.Context(), func(ctx context.Context, tx *sql.Tx) error { return replaceIndexes(ctx, tx) }); err != nil {
 		t.Fatal(err)
 	}
 	db := rawDB(t, path)

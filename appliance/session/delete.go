@@ -21,7 +21,7 @@ const doomed = `WITH RECURSIVE gone(id) AS (
 // children stay and lose their parent. A session with a running turn is not deleted:
 // [ErrTurnRunning].
 func (s *Store) Delete(ctx context.Context, id string) error {
-	return s.update(ctx, func(tx *sql.Tx) error {
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		key, err := conversation(ctx, tx, id)
 		if err != nil {
 			return err

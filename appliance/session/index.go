@@ -195,7 +195,7 @@ func (s *Store) fill(ctx context.Context, stale bool) error {
 		}
 	}
 	for more := true; more; {
-		if err := s.update(ctx, func(tx *sql.Tx) (err error) {
+		if err := s.update(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 			more, err = fillSome(ctx, tx)
 			return err
 		}); err != nil {

@@ -129,7 +129,7 @@ type Branch struct {
 // Fork makes a session that begins with the messages of another, which stays as it is. The
 // title is the next number of the old one's unless another is given.
 func (s *Store) Fork(ctx context.Context, id string, b Branch) (Session, error) {
-	err := s.update(ctx, func(tx *sql.Tx) error {
+	err := s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		p, err := scanSession(tx.QueryRowContext(ctx, "SELECT "+sessionColumns+" FROM sessions AS s WHERE s.id = ?", id))
 		if err != nil {
 			return none(err, fmt.Errorf("%s: %w", id, ErrNoSession))

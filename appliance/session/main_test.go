@@ -37,6 +37,9 @@ func dbPath(t testing.TB) string {
 func openStore(t testing.TB, path string, o Options) *Store {
 	t.Helper()
 	o.CheckAfter = -1
+	if o.Synchronous == "" {
+		o.Synchronous = "off" // no test takes the power away; a killed process loses nothing by it
+	}
 	s, err := Open(t.Context(), path, o)
 	if err != nil {
 		t.Fatal(err)

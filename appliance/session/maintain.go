@@ -141,7 +141,7 @@ func (s *Store) addIndexes(ctx context.Context) error {
 		todo = append(todo, titleIndex)
 	}
 	for _, stmt := range todo {
-		err := s.update(ctx, func(tx *sql.Tx) error { return run(ctx, tx, stmt) })
+		err := s.update(ctx, func(ctx context.Context, tx *sql.Tx) error { return run(ctx, tx, stmt) })
 		if stmt == titleIndex && code(err)&0xff == codeConstraint {
 			s.note("some sessions have the same title: they stay so, and titles are kept unique only among new ones")
 			continue

@@ -201,7 +201,7 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, session string, m Messag
 // Append writes a message of a session in which no turn runs here: a notice, an import. What
 // belongs to a turn is written by [Turn.Append]. It returns the message's id.
 func (s *Store) Append(ctx context.Context, session string, m Message) (id int64, err error) {
-	err = s.update(ctx, func(tx *sql.Tx) error {
+	err = s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := open(ctx, tx, session); err != nil {
 			return err
 		}
@@ -236,6 +236,21 @@ func (s *Store) History(ctx context.Context, session string) ([]Message, error) 
 		}
 	}
 	return arrange(out), nil
+}
+
+// LastResult is what the last call of a tool returned in a session, by any of its names; "" =
+// it was not called there.
+func (s *Store) LastResult(ctx context.Context, session string, names ...string) (out string, err error) {
+	list, err := json.Marshal(names)
+	if err != nil {
+		return "", err
+	}
+	err = s.r.QueryRowContext(ctx, `SELECT content FROM messages WHERE session_id = ? AND role = 'tool' AND IFNULL(active, 1) = 1
+		AND tool_name IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT 1`, session, string(list)).Scan(str(&out))
+	if err != nil {
+		return "", none(err, nil)
+	}
+	return out, nil
 }
 
 func readMessages(rows *sql.Rows) ([]Message, error) {
@@ -281,7 +296,7 @@ func (s *Store) Messages(ctx context.Context, session string, p Page) ([]Message
 // the model nor a list sees them. It returns how many. A running turn of another holder
 // prevents it.
 func (s *Store) Rewind(ctx context.Context, session string, from int64) (n int64, err error) {
-	err = s.update(ctx, func(tx *sql.Tx) error {
+	err = s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		key, err := conversation(ctx, tx, session)
 		if err != nil {
 			return err

@@ -34,14 +34,16 @@ type Store struct {
 	work sync.WaitGroup
 	kick chan struct{}
 
-	mu     sync.Mutex
-	idle   chan struct{} // closed while the background has nothing to do
-	info   fs.FileInfo   // of the file that was opened
-	wal    fs.FileInfo   // of its -wal once there was one
-	closed bool
-	halted error // why nothing is written any more; nil = it is
-	backup bool  // a copy was made or is being made
-	health Health
+	mu      sync.Mutex
+	line    []*waiting    // writes that wait
+	writing bool          // somebody sees to them
+	idle    chan struct{} // closed while the background has nothing to do
+	info    fs.FileInfo   // of the file that was opened
+	wal     fs.FileInfo   // of its -wal once there was one
+	closed  bool
+	halted  error // why nothing is written any more; nil = it is
+	backup  bool  // a copy was made or is being made
+	health  Health
 }
 
 // registry is what this process has open.
@@ -146,7 +148,7 @@ func (s *Store) start(ctx context.Context, fresh, unclean bool) error {
 		return err
 	}
 	s.r.SetMaxOpenConns(readers)
-	s.r.SetMaxIdleConns(1)
+	s.r.SetMaxIdleConns(readers) // for a minute
 	s.r.SetConnMaxIdleTime(time.Minute)
 
 	if err := s.journal(ctx); err != nil {

@@ -20,7 +20,7 @@ func (s *Store) Meta(ctx context.Context, key string) (string, error) {
 
 // SetMeta sets a value of state_meta.
 func (s *Store) SetMeta(ctx context.Context, key, value string) error {
-	return s.update(ctx, func(tx *sql.Tx) error {
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO state_meta (key, value) VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value", clean(key), clean(value))
 		return err
 	})
@@ -32,7 +32,7 @@ func (s *Store) SetRoute(ctx context.Context, scope, key, entry string) error {
 	if key == "" || entry == "" {
 		return errors.New("route: no key or no entry")
 	}
-	return s.update(ctx, func(tx *sql.Tx) error {
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		now := seconds(s.opts.Now())
 		// Early files have another primary key: look, then insert.
 		res, err := tx.ExecContext(ctx, "UPDATE gateway_routing SET entry_json = ?, updated_at = ? WHERE scope = ? AND session_key = ?", clean(entry), now, scope, key)
@@ -65,7 +65,7 @@ func (s *Store) Routes(ctx context.Context, scope string) (map[string]string, er
 
 // DropRoute removes a route. It is no error if there is none.
 func (s *Store) DropRoute(ctx context.Context, scope, key string) error {
-	return s.update(ctx, func(tx *sql.Tx) error {
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM gateway_routing WHERE scope = ? AND session_key = ?", scope, key)
 		return err
 	})
@@ -105,7 +105,7 @@ func (s *Store) Beat(ctx context.Context, program string, started time.Time) err
 	if err != nil {
 		host = ""
 	}
-	return s.update(ctx, func(tx *sql.Tx) error {
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO gateway_heartbeats (backend_id, pid, started_at, last_heartbeat, profile, host) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT(backend_id) DO UPDATE SET pid = excluded.pid, started_at = excluded.started_at, last_heartbeat = excluded.last_heartbeat`,
 			clean(program), os.Getpid(), seconds(started), seconds(s.opts.Now()), clean(s.opts.Profile), clean(host))
@@ -115,7 +115,7 @@ func (s *Store) Beat(ctx context.Context, program string, started time.Time) err
 
 // Gone takes a program's sign of life away.
 func (s *Store) Gone(ctx context.Context, program string) error {
-	return s.update(ctx, func(tx *sql.Tx) error {
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM gateway_heartbeats WHERE backend_id = ?", program)
 		return err
 	})

@@ -119,7 +119,7 @@ func NewID(t time.Time) string {
 // end and usage are ignored. The title is kept unique: see [Store.SetTitle]. An id that exists
 // is an error.
 func (s *Store) Create(ctx context.Context, n Session) (Session, error) {
-	err := s.update(ctx, func(tx *sql.Tx) error {
+	err := s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		id, err := s.insertSession(ctx, tx, n)
 		n.ID = id
 		return err
@@ -195,7 +195,7 @@ func (s *Store) Get(ctx context.Context, id string) (Session, error) {
 
 // change runs a statement that changes the row of one session.
 func (s *Store) change(ctx context.Context, id, set string, args ...any) error {
-	return s.update(ctx, func(tx *sql.Tx) error { return changeIn(ctx, tx, id, set, args...) })
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error { return changeIn(ctx, tx, id, set, args...) })
 }
 
 func changeIn(ctx context.Context, tx *sql.Tx, id, set string, args ...any) error {
@@ -211,22 +211,27 @@ func changeIn(ctx context.Context, tx *sql.Tx, id, set string, args ...any) erro
 
 // SetSystemPrompt stores the prompt that the session's turns were built with.
 func (s *Store) SetSystemPrompt(ctx context.Context, id, prompt string) error {
-	return s.update(ctx, func(tx *sql.Tx) error {
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		hash, err := keepPrompt(ctx, tx, prompt)
 		if err != nil {
 			return err
 		}
-		if err := changeIn(ctx, tx, id, "system_prompt_hash = ?, system_prompt = NULL", hash); err != nil {
+		var old string
+		if err := tx.QueryRowContext(ctx, "SELECT system_prompt_hash FROM sessions WHERE id = ?", id).Scan(str(&old)); err != nil {
+			return none(err, fmt.Errorf("%s: %w", id, ErrNoSession))
+		}
+		if err := changeIn(ctx, tx, id, "system_prompt_hash = ?, system_prompt = NULL", hash); err != nil || old == "" {
 			return err
 		}
-		return run(ctx, tx, dropPrompts)
+		_, err = tx.ExecContext(ctx, dropPrompts+" AND hash = ?", old)
+		return err
 	})
 }
 
 // SetModel changes the model and its config, a JSON object; keys that start with "_", by which
 // upstream marks branches, are kept.
 func (s *Store) SetModel(ctx context.Context, id, model string, config json.RawMessage) error {
-	return s.update(ctx, func(tx *sql.Tx) error {
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var old string
 		err := tx.QueryRowContext(ctx, "SELECT model_config FROM sessions WHERE id = ?", id).Scan(str(&old))
 		if err != nil {
@@ -294,7 +299,7 @@ func reset(reason string) bool {
 
 // End ends a session. The first reason stays; ending it again changes nothing.
 func (s *Store) End(ctx context.Context, id, reason string) error {
-	return s.update(ctx, func(tx *sql.Tx) error {
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var key, source string
 		var ended sql.NullFloat64
 		err := tx.QueryRowContext(ctx, "SELECT session_key, source, ended_at FROM sessions WHERE id = ?", id).Scan(str(&key), str(&source), &ended)
@@ -315,7 +320,7 @@ func (s *Store) End(ctx context.Context, id, reason string) error {
 // Reopen takes the end from a session, so that it goes on. A session that was compressed goes
 // on in another one: [ContinuedError].
 func (s *Store) Reopen(ctx context.Context, id string) error {
-	return s.update(ctx, func(tx *sql.Tx) error {
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := open(ctx, tx, id); err != nil {
 			return err
 		}

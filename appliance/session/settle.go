@@ -170,7 +170,7 @@ func (s *Store) settleDead(ctx context.Context) error {
 	}
 	for _, l := range left {
 		n := 0
-		err := s.update(ctx, func(tx *sql.Tx) error {
+		err := s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 			n = 0
 			res, err := tx.ExecContext(ctx, "DELETE FROM session_turn_leases WHERE conversation_id = ? AND holder = ?", l.key, l.row)
 			if err != nil {

@@ -44,7 +44,7 @@ var numbered = regexp.MustCompile(`^(.*?) #(\d+)$`)
 // same conversation, which then gives it up. A user's title of more than [MaxTitle] characters
 // is an error, an automatic one is cut.
 func (s *Store) SetTitle(ctx context.Context, id, title, source string) error {
-	return s.update(ctx, func(tx *sql.Tx) error { return setTitle(ctx, tx, id, title, source) })
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error { return setTitle(ctx, tx, id, title, source) })
 }
 
 func setTitle(ctx context.Context, tx *sql.Tx, id, title, source string) error {
@@ -74,7 +74,7 @@ func setTitle(ctx context.Context, tx *sql.Tx, id, title, source string) error {
 		return err
 	case other == "":
 	case !user:
-		if title, err = nextTitle(ctx, tx, title); err != nil {
+		if title, err = freeTitle(ctx, tx, title); err != nil {
 			return err
 		}
 	default:
@@ -92,18 +92,58 @@ func setTitle(ctx context.Context, tx *sql.Tx, id, title, source string) error {
 	return changeIn(ctx, tx, id, "title = ?, title_source = ?", title, source)
 }
 
-// nextTitle is a title with the next number that no session has: "x", "x #2", "x #3".
-func nextTitle(ctx context.Context, q queryer, title string) (string, error) {
-	base := title
+// numberless is a title without its number, and short enough for one.
+func numberless(title string) string {
 	if m := numbered.FindStringSubmatch(title); m != nil {
-		base = m[1]
+		title = m[1]
 	}
 	const room = MaxTitle - len(" #1000000")
-	if r := []rune(base); len(r) > room {
-		base = string(r[:room])
+	if r := []rune(title); len(r) > room {
+		title = string(r[:room])
 	}
-	pattern := like(base + " #")[1:] // at the beginning
-	rows, err := q.QueryContext(ctx, `SELECT title FROM sessions WHERE title = ? OR title LIKE ? ESCAPE '\'`, base, pattern)
+	return title
+}
+
+// freeTitle is a title with a number that no session has: "x #2". Of thousands of chats that
+// begin with the same words none takes longer than the first: it looks up one title at a time.
+func freeTitle(ctx context.Context, q queryer, title string) (string, error) {
+	base := numberless(title)
+	at := func(n int) string { return base + " #" + strconv.Itoa(n) }
+	taken := func(n int) (yes bool, err error) {
+		err = q.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM sessions WHERE title = ?)", at(n)).Scan(&yes)
+		return yes, err
+	}
+	low, high := 1, 2
+	for {
+		yes, err := taken(high)
+		if err != nil {
+			return "", err
+		}
+		if !yes {
+			break
+		}
+		low, high = high, high*2
+	}
+	for high-low > 1 { // low is taken, high is free
+		mid := (low + high) / 2
+		yes, err := taken(mid)
+		switch {
+		case err != nil:
+			return "", err
+		case yes:
+			low = mid
+		default:
+			high = mid
+		}
+	}
+	return at(high), nil
+}
+
+// nextTitle is a title with the number after the highest that a session has: "x", "x #2",
+// "x #3".
+func nextTitle(ctx context.Context, q queryer, title string) (string, error) {
+	base := numberless(title)
+	rows, err := q.QueryContext(ctx, "SELECT title FROM sessions WHERE title = ? OR title > ? AND title < ?", base, base+" #", base+" $") // "$" follows "#"
 	if err != nil {
 		return "", err
 	}

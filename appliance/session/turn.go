@@ -40,7 +40,7 @@ type Turn struct {
 // when Begin returns.
 func (s *Store) Begin(ctx context.Context, session, name string) (*Turn, error) {
 	t := &Turn{s: s, session: session, holder: s.self.named(name + "-" + NewID(s.opts.Now())[16:])}
-	err := s.update(ctx, func(tx *sql.Tx) error {
+	err := s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := open(ctx, tx, session); err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (t *Turn) Append(ctx context.Context, m Message) (id int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = t.s.update(ctx, func(tx *sql.Tx) error {
+	err = t.s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := t.held(ctx, tx); err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (t *Turn) Refresh(ctx context.Context) error {
 	if _, err := t.where(); err != nil {
 		return err
 	}
-	return t.s.update(ctx, func(tx *sql.Tx) error { return t.held(ctx, tx) })
+	return t.s.update(ctx, func(ctx context.Context, tx *sql.Tx) error { return t.held(ctx, tx) })
 }
 
 // Settle gives every tool call without a result an "interrupted" one, and returns how many it
@@ -131,7 +131,7 @@ func (t *Turn) Settle(ctx context.Context) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = t.s.update(ctx, func(tx *sql.Tx) error {
+	err = t.s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := t.held(ctx, tx); err != nil {
 			return err
 		}
@@ -153,7 +153,7 @@ func (t *Turn) Close(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
-	err := t.s.update(ctx, func(tx *sql.Tx) error {
+	err := t.s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := t.held(ctx, tx); err != nil {
 			return err
 		}

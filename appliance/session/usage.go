@@ -50,7 +50,7 @@ func (s *Store) AddUsage(ctx context.Context, session, model, task string, u Usa
 	if model == "" {
 		model = "unknown"
 	}
-	return s.update(ctx, func(tx *sql.Tx) error {
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		status := []any{text(u.CostStatus), text(u.CostSource)}
 		if task == "" {
 			set := addUp + ", billing_provider = COALESCE(billing_provider, ?), billing_base_url = COALESCE(billing_base_url, ?), billing_mode = COALESCE(billing_mode, ?), model = COALESCE(model, ?)"

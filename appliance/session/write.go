@@ -21,15 +21,21 @@ func (s *Store) writable() error {
 	return s.halted
 }
 
-// update runs fn in a transaction that has the write lock from its start. fn may run again
-// after the search indexes were detached, so it must not keep what it did the first time.
-func (s *Store) update(ctx context.Context, fn func(tx *sql.Tx) error) error {
+// update makes a change, in a transaction that has the write lock from its start; see [change].
+// It returns when the change is on the disk.
+func (s *Store) update(ctx context.Context, fn change) error {
 	if err := s.admit(); err != nil {
 		return err
 	}
-	err := s.transact(ctx, fn)
+	alone := func() error {
+		return s.transact(ctx, func(tx *sql.Tx) error { return fn(ctx, tx) })
+	}
+	err := s.shared(ctx, fn)
+	if errors.Is(err, errAlone) {
+		err = alone()
+	}
 	if err != nil && corrupt(err) && s.contain(ctx, err) {
-		err = s.transact(ctx, fn)
+		err = alone()
 	}
 	s.wrote(err)
 	if err := s.writable(); err != nil && !errors.Is(err, ErrClosed) {

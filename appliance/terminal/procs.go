@@ -158,6 +158,9 @@ func (p *Procs) prune() {
 // follow sees a command to its end.
 func (pr *Proc) follow(ctx context.Context) {
 	exit, err := pr.r.Wait(ctx)
+	if in := pr.r.Stdin(); in != nil {
+		_ = in.Close() //nolint:errcheck // nobody reads it any more; without this its pipe stays open as long as the entry
+	}
 	pr.out.end()
 	pr.mu.Lock()
 	pr.exit, pr.err, pr.ended = exit, err, pr.p.c.Now()
@@ -237,6 +240,19 @@ func (p *Procs) List(owner string) []*Proc {
 	slices.SortFunc(out, func(a, b *Proc) int {
 		return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.ID, b.ID))
 	})
+	return out
+}
+
+// Busy are the owners of commands that run.
+func (p *Procs) Busy() map[string]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := map[string]bool{}
+	for _, pr := range p.m {
+		if pr.Running() {
+			out[pr.Owner] = true
+		}
+	}
 	return out
 }
 

@@ -140,17 +140,27 @@ func (s *Shell) snapshot(id string) string { return path.Join(s.c.Temp, "hermes-
 
 func marker(id string) string { return "__HERMES_CWD_" + id + "__" }
 
-// Release forgets a session and removes its snapshot.
-func (s *Shell) Release(ctx context.Context, name string) {
+// Release forgets sessions and removes their snapshots.
+func (s *Shell) Release(ctx context.Context, names ...string) {
+	var ids []string
 	s.mu.Lock()
-	e, known := s.sessions[name]
-	delete(s.sessions, name)
+	for _, name := range names {
+		if e := s.sessions[name]; e != nil {
+			ids = append(ids, e.id)
+			delete(s.sessions, name)
+		}
+	}
 	usable := s.mode == snap && !s.closed
 	s.mu.Unlock()
-	if known && usable {
-		s.remove(ctx, e.id)
+	if usable {
+		for part := range slices.Chunk(ids, removeAtOnce) {
+			s.remove(ctx, part...)
+		}
 	}
 }
+
+// removeAtOnce is how many snapshots one script removes: it must not grow too long.
+const removeAtOnce = 200
 
 // Close ends the backend. Snapshots are removed first, as far as that goes.
 func (s *Shell) Close(ctx context.Context) error {
@@ -168,7 +178,9 @@ func (s *Shell) Close(ctx context.Context) error {
 	usable := s.mode == snap
 	s.mu.Unlock()
 	if usable {
-		s.remove(ctx, ids...)
+		for part := range slices.Chunk(ids, removeAtOnce) {
+			s.remove(ctx, part...)
+		}
 	}
 	return s.c.Host.Close(ctx)
 }

@@ -39,8 +39,8 @@ type Backend interface {
 	Exec(ctx context.Context, s Script) (Output, error)
 	// Dir is where the next command of a session runs.
 	Dir(session string) string
-	// Release forgets a session. Its commands go on.
-	Release(ctx context.Context, session string)
+	// Release forgets sessions. Their commands go on.
+	Release(ctx context.Context, sessions ...string)
 	// Close ends the backend and removes what it has left in the place where it ran.
 	Close(ctx context.Context) error
 }

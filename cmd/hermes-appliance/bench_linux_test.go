@@ -84,7 +84,7 @@ func (p *place) leave(b *testing.B, g *running) {
 	}
 }
 
-func resident(b *testing.B, pid int) float64 {
+func resident(b testing.TB, pid int) float64 {
 	b.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

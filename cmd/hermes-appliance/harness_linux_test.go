@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -217,27 +218,42 @@ func (r *running) request(key, path, body string) (int, string) {
 }
 
 func (r *running) try(key, path, body string) (int, string, error) {
+	method, path := cutMethod(path)
+	status, data, err := exchange(r.t.Context(), key, strings.TrimSpace(method+" "+r.url+path), body)
+	return status, string(data), err
+}
+
+// cutMethod takes the method off that may stand before a path.
+func cutMethod(path string) (method, rest string) {
+	if m, p, ok := strings.Cut(path, " "); ok {
+		return m, p
+	}
+	return "", path
+}
+
+// exchange sends a body, "" is a GET, and reads the answer. url may hold a method before it.
+func exchange(ctx context.Context, key, url, body string) (int, []byte, error) {
 	method := http.MethodPost
 	if body == "" {
 		method = http.MethodGet
 	}
-	if m, p, ok := strings.Cut(path, " "); ok {
-		method, path = m, p
+	if m, u, ok := strings.Cut(url, " "); ok {
+		method, url = m, u
 	}
-	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
-		return 0, "", err
+		return 0, nil, err
 	}
 	if key != "" {
 		req.Header.Set("Authorization", "Bearer "+key)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, "", err
+		return 0, nil, err
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(data), err
+	return resp.StatusCode, data, err
 }
 
 // ask sends one message as a chat completion and returns the answer's text.

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/config"
+	"github.com/hermes-appliance/hermes-appliance/installer"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 	"github.com/hermes-appliance/hermes-appliance/migrate"
 )
@@ -116,6 +117,7 @@ type errorDoc struct {
 	Line    int      `json:"line,omitempty"`
 	Path    []string `json:"path,omitempty"`
 	Fix     string   `json:"fix,omitempty"`
+	Reason  string   `json:"reason,omitempty"` // a word for why the host is left alone
 }
 
 func describe(err error) *errorDoc {
@@ -128,6 +130,9 @@ func describe(err error) *errorDoc {
 	}
 	if c, ok := errors.AsType[*config.Error](err); ok {
 		d.File, d.Line, d.Path, d.Fix = c.File, c.Line, c.Path, c.Fix
+	}
+	if r, ok := errors.AsType[*installer.Refusal](err); ok {
+		d.File, d.Fix, d.Reason = r.File, r.Fix, r.Reason
 	}
 	return d
 }

@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,7 +33,7 @@ import (
 func newGateway(st *state) *cobra.Command {
 	return group(st, "gateway", "Run the gateway",
 		"The gateway serves the profiles of a home: it answers through the API, runs tools, and remembers.",
-		"  hermes-appliance gateway run", newGatewayRun(st))
+		"  hermes-appliance gateway run", newGatewayRun(st), newGatewayMigrate(st))
 }
 
 type runOptions struct {
@@ -71,11 +72,33 @@ func (o *runOptions) run(ctx context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
+	if err := unserved(h); err != nil {
+		return err
+	}
 	notices, err := current(h, env)
 	if err != nil {
 		return err
 	}
 	return serve(ctx, env, h, notices, nil)
+}
+
+// unserved refuses to run the gateway of a profile that the default home's gateway serves (services
+// spec §2.8). Only the word of the process that runs counts: what a dead one left keeps nobody
+// from a gateway (H#109473).
+func unserved(h home.Home) error {
+	root := h.Root()
+	if root.Dir == h.Dir {
+		return nil
+	}
+	r, live, err := gateway.Running(root)
+	if err != nil || !live {
+		return nil //nolint:nilerr // nobody says so
+	}
+	s, err := gateway.ReadStatus(root)
+	if err != nil || s.PID != r.PID || !slices.Contains(s.Profiles, h.Profile) {
+		return nil //nolint:nilerr // nobody says so
+	}
+	return &configError{fmt.Errorf("%s is served by the gateway of %s, process %d; %s gateway migrate --standalone gives it one of its own", h.Profile, root.Dir, r.PID, Name)}
 }
 
 // current checks that a home's config is not older than this program; it may be newer.
@@ -119,14 +142,10 @@ func serve(ctx context.Context, env Env, h home.Home, notices []string, ready fu
 			log.Warn("the service manager was not told", "what", what, "error", err)
 		}
 	}
-	temp := env.Getenv("TMPDIR")
-	if temp == "" {
-		temp = "/tmp"
-	}
 	defer func() { tell("stopping", notify.Stopping(context.WithoutCancel(ctx))) }()
 	return appliance.Serve(ctx, appliance.ServeOptions{
 		Environments: e, Log: log, Now: env.Now, Argv: append([]string{bin}, "gateway", "run"), Version: build.Version, Revision: build.Revision,
-		Temp: temp, Notices: notices, Restart: env.Restart,
+		Temp: temp(env), Notices: notices, Restart: env.Restart,
 		Listen: func(ctx context.Context, address string) (net.Listener, error) {
 			return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		},

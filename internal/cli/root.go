@@ -33,8 +33,10 @@ func newRoot(st *state) *cobra.Command {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		fmt.Fprint(cmd.OutOrStdout(), helpText(cmd)) //nolint:errcheck // the reader is gone
 	})
-	root.AddCommand(newUp(st), newStatus(st), newLogs(st), newDoctor(st), newGateway(st), newMigrate(st), newConfig(st), newProfile(st),
-		newEnv(st), newMetrics(st), newSandbox(st), newCheckpoints(st), newImages(st), newVersion(st), newCompletion(st), newMan(st))
+	root.AddCommand(newUp(st), newInstall(st), newUninstall(st), newStart(st), newStop(st), newRestart(st),
+		newStatus(st), newLogs(st), newDoctor(st), newGateway(st), newMigrate(st), newConfig(st), newProfile(st),
+		newEnv(st), newMetrics(st), newSandbox(st), newCheckpoints(st), newImages(st), newVersion(st), newCompletion(st),
+		newMan(st))
 	return root
 }
 

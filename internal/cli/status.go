@@ -17,12 +17,12 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/appliance/control"
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+	"github.com/hermes-appliance/hermes-appliance/installer"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 )
 
 type statusOptions struct {
-	homeOptions
-	json bool
+	serviceOptions
 }
 
 func newStatus(st *state) *cobra.Command {
@@ -35,7 +35,6 @@ func newStatus(st *state) *cobra.Command {
 	cmd.RunE = handler(st, func(ctx context.Context, env Env) error { return o.run(ctx, env) })
 	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage)
 	o.register(cmd)
-	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
 }
 
@@ -43,6 +42,8 @@ func newStatus(st *state) *cobra.Command {
 type statusDoc struct {
 	Running bool            `json:"running"`
 	Status  *gateway.Status `json:"status,omitempty"` // of the running gateway, else what the last one left
+	// Service is the installed service of this home; nil = none is, or none could be.
+	Service *installer.Observed `json:"service,omitempty"`
 }
 
 // gatewayStatus asks the gateway of a home, or reads what the last one left.
@@ -51,11 +52,7 @@ func gatewayStatus(ctx context.Context, h home.Home, env Env) (statusDoc, error)
 	defer cancel()
 	var s gateway.Status
 	doc := statusDoc{Status: &s}
-	temp := env.Getenv("TMPDIR")
-	if temp == "" {
-		temp = "/tmp"
-	}
-	err := control.Call(ctx, h, temp, "status", &s)
+	err := control.Call(ctx, h, temp(env), "status", &s)
 	switch {
 	case err == nil:
 		doc.Running = true
@@ -76,7 +73,7 @@ func gatewayStatus(ctx context.Context, h home.Home, env Env) (statusDoc, error)
 }
 
 func (o *statusOptions) run(ctx context.Context, env Env) error {
-	h, err := o.locate(env)
+	h, installed, err := o.look(ctx, env)
 	if err != nil {
 		return err
 	}
@@ -84,6 +81,7 @@ func (o *statusOptions) run(ctx context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
+	doc.Service = installed
 	if o.json {
 		if err := printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: "status", Result: doc}); err != nil {
 			return err
@@ -97,7 +95,48 @@ func (o *statusOptions) run(ctx context.Context, env Env) error {
 	return nil
 }
 
+// look finds the home that is meant, and its service if one is installed. Where no service can
+// be looked for that is no error: the gateway counts.
+func (o *statusOptions) look(ctx context.Context, env Env) (home.Home, *installer.Observed, error) {
+	o.looks = true
+	h, t, standing, err := o.resolve(ctx, env)
+	if err == nil && standing != nil && standing.Home == t.Home.Dir {
+		seen, err := h.Observe(ctx, t, installer.Desired{})
+		return t.Home, &seen, err
+	}
+	if exitcode.Of(err) == exitcode.Usage && (o.user || o.system) {
+		return home.Home{}, nil, err
+	}
+	own, err := o.locate(env)
+	return own, nil, err
+}
+
 func (d statusDoc) text() string {
+	return d.gateway() + d.service()
+}
+
+// service says how the installed service is.
+func (d statusDoc) service() string {
+	if d.Service == nil {
+		return ""
+	}
+	var b strings.Builder
+	o := d.Service
+	fmt.Fprintf(&b, "service   %s, %s (%s)", o.State, o.Unit(), o.Scope)
+	if o.Reason != "" {
+		b.WriteString(": " + o.Reason)
+	}
+	b.WriteByte('\n')
+	if o.Fix != "" && o.State != installer.Foreign {
+		b.WriteString("          " + o.Fix + "\n")
+	}
+	for _, n := range o.Notices {
+		b.WriteString("note      " + n + "\n")
+	}
+	return b.String()
+}
+
+func (d statusDoc) gateway() string {
 	var b strings.Builder
 	switch {
 	case d.Status == nil:

@@ -49,6 +49,9 @@ func (o *upOptions) run(ctx context.Context, env Env) error {
 	if r, ok, err := gateway.Running(h); err == nil && ok {
 		return &home.LockedError{Home: h, Holder: fmt.Sprint(r.PID), Runs: true}
 	}
+	if err := unserved(h); err != nil {
+		return err
+	}
 	made, err := makeHome(h)
 	if err != nil {
 		return err

@@ -153,6 +153,9 @@ func bans() []ban {
 	return []ban{
 		{under("migrate"), under(module+"/appliance/config", module+"/images", module+"/service", "github.com/knadh/koanf"), "migrate runs on files the loader rejects, and its steps are frozen"},
 		{under("appliance"), func(p string) bool { return p == module+"/migrate" || p == module+"/installer" }, "the runtime never changes the home's schema or the host"},
+		{under("installer"), func(p string) bool {
+			return under(module+"/appliance")(p) && p != module+"/appliance/home" && p != module+"/appliance/dotenv"
+		}, "the installer changes the host; what the runtime knows of a profile is handed to it"},
 		{under("service"), under(module + "/appliance"), "a service is described by a Spec; it knows no Hermes config"},
 		{under("internal/exitcode", "internal/buildinfo", "internal/atomicfile"), func(p string) bool {
 			return !strings.HasPrefix(p, "golang.org/x/sys") && !strings.HasPrefix(p, module)
@@ -191,7 +194,7 @@ func owners() map[string][]string {
 		"github.com/spf13/cobra":                            {"internal/cli"},
 		"github.com/spf13/pflag":                            {"internal/cli"},
 		"go.yaml.in/yaml/v3":                                {"migrate/yamlspan"},
-		"github.com/aymanbagabas/go-udiff":                  {"migrate", "appliance/files"}, // both show people what changes
+		"github.com/aymanbagabas/go-udiff":                  {"migrate", "appliance/files", "installer"}, // all show people what changes
 		"github.com/gofrs/flock":                            {"appliance/home"},
 		"github.com/knadh/koanf":                            {"appliance/config"},
 		"mvdan.cc/sh/v3":                                    {"appliance/approval", "appliance/terminal"},

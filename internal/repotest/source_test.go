@@ -108,7 +108,7 @@ type call struct {
 func calls() []call {
 	return []call{
 		{regexp.MustCompile(`^os\.(WriteFile|Create|CreateTemp|Rename)$`), []string{"internal/atomicfile", "internal/testkit"}, "internal/atomicfile is the only writer"},
-		{regexp.MustCompile(`^os\.(Getenv|LookupEnv|Environ|Setenv|Unsetenv|Clearenv)$`), []string{"cmd/hermes-appliance", "internal/cli", "appliance/childenv", "internal/testkit"}, "the environment is handed in as a lookup function or a snapshot"},
+		{regexp.MustCompile(`^os\.(Getenv|LookupEnv|Environ|Setenv|Unsetenv|Clearenv)$`), []string{"cmd/hermes-appliance", "internal/cli", "appliance/childenv", "internal/testkit", "internal/testkit/machine"}, "the environment is handed in as a lookup function or a snapshot"},
 		{regexp.MustCompile(`^os\.(Exit|Args|Stdin|Stdout|Stderr)$`), []string{"cmd/hermes-appliance"}, "only cmd is the edge of the process"},
 		{regexp.MustCompile(`^signal\.(Notify|NotifyContext)$`), []string{"cmd/hermes-appliance"}, "only cmd handles signals"},
 		{regexp.MustCompile(`^context\.(Background|TODO)$`), []string{"cmd/hermes-appliance"}, "a context comes from the caller"},

@@ -100,6 +100,7 @@ func chatCompletions(c *call) error {
 		return err
 	}
 	a.Input, a.History, a.Overlay, a.Stateless = input, history, system, true
+	a.Nameless = true
 	t, err := c.start(a)
 	if err != nil {
 		return err

@@ -45,7 +45,7 @@ func TestChat(t *testing.T) {
 	}
 	a := w.launch().last()
 	want := gateway.Ask{
-		Source: source, UserID: "u1", Effort: "high", Overlay: "Be brief.\n\nBe kind.", Stateless: true,
+		Source: source, UserID: "u1", Effort: "high", Overlay: "Be brief.\n\nBe kind.", Stateless: true, Nameless: true,
 		History: []model.Message{
 			model.Text(model.User, "first"),
 			{Role: model.Assistant, Calls: []model.Call{{ID: "c1", Name: "f", Args: "{}"}}},

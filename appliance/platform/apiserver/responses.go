@@ -149,6 +149,7 @@ func (c *call) responseAsk(req *responseRequest) (gateway.Ask, error) {
 	// said elsewhere, and only it is shown to the model.
 	goesOn := a.Session != "" || a.Key != ""
 	a.Stateless = len(history) > 0 && goesOn || !goesOn && !req.stored()
+	a.Nameless = true
 	a.Input, a.History, a.Overlay = input, history, join(system, req.Instructions)
 	return a, nil
 }

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+
+package installer
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
+	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
+)
+
+// NewRemoval returns how to take a service off the host: stopped, disabled, every file of ours
+// removed. What somebody else wrote stays; of what somebody edited a copy stays, unless purge.
+// Purge also removes the copies that earlier runs kept. Nothing of the home's own is ever in it.
+// The error is a [*Refusal].
+func NewRemoval(o Observed, purge bool) (Plan, error) {
+	b := builder{p: Plan{Target: o.Target, Notices: o.Notices}, o: o, made: map[string]bool{}}
+	main := o.seen[o.file()]
+	if err := removable(o, main); err != nil {
+		return b.p, err
+	}
+	for _, path := range o.Theirs {
+		b.p.Kept = append(b.p.Kept, path+" (not ours)")
+	}
+	if !main.Exists && !o.Props.Known && len(o.extra) == 0 {
+		b.purge(purge)
+		return b.p, nil
+	}
+	b.step(Step{Op: OpReread})
+	units := []string{o.Unit()}
+	if !o.offline && o.Reached {
+		if o.Props.PID > 0 || o.Props.Active == "active" || o.Props.Active == "activating" {
+			b.step(Step{Op: OpStop, Unit: o.Unit()})
+		}
+		if o.Props.Enabled {
+			b.step(Step{Op: OpDisable, Unit: o.Unit(), Units: units})
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(o.seen)) {
+		s := o.seen[path]
+		if path == o.notesFile() || !s.image().Exists || s.Link == "" && !s.Prov.Ours || slices.Contains(o.Theirs, path) {
+			continue
+		}
+		if s.Prov.Edited && !purge {
+			copied := path + backupMark + atomicfile.Hash(s.Data)[:12]
+			b.step(Step{Op: OpFile, Path: copied, After: Image{Exists: true, Data: s.Data, Mode: 0o600}, Why: "copy of what was edited"})
+		}
+		b.step(Step{Op: OpFile, Path: path, Before: s.image(), Role: Definition})
+	}
+	if !o.offline && o.Reached {
+		b.step(Step{Op: OpReload, Unit: o.Unit()})
+	}
+	if n := o.notes; n.Lingered != "" && !o.offline {
+		b.step(Step{Op: OpUnlingr, User: n.Lingered, Soft: true, Why: "it was off before"})
+	}
+	if s := o.seen[o.notesFile()]; s.Exists {
+		b.step(Step{Op: OpFile, Path: s.Path, Before: s.image(), Quiet: true})
+	}
+	b.purge(purge)
+	return b.p, nil
+}
+
+func (t Target) notesFile() string { return t.notes() }
+
+func (b *builder) purge(purge bool) {
+	for _, path := range b.o.Copies {
+		if !purge {
+			b.p.Kept = append(b.p.Kept, path+" (a copy; --purge removes it)")
+			continue
+		}
+		b.step(Step{Op: OpFile, Path: path, Before: b.o.seen[path].image(), Why: "copy"})
+	}
+}
+
+// removable refuses what is not ours to remove.
+func removable(o Observed, main Seen) error {
+	refuse := func(reason, msg, fix string) error {
+		return &Refusal{Reason: reason, File: main.Path, Msg: msg, Fix: fix, Code: exitcode.Managed}
+	}
+	pinnedHome, _ := pinned(o.Kind, string(main.Data))
+	switch {
+	case o.Manager != "":
+		return &Refusal{
+			Reason: "managed", File: o.Home.Dir, Msg: "is managed by " + o.Manager,
+			Fix: "disable the service in the configuration of " + o.Manager, Code: exitcode.Managed,
+		}
+	case main.Exists && pinnedHome != "" && pinnedHome != o.Home.Dir:
+		return refuse("other-home", "belongs to the gateway of "+pinnedHome+", not of "+o.Home.Dir, "hermes-appliance uninstall --home "+pinnedHome)
+	case main.Exists && !main.Prov.Ours:
+		return refuse("foreign", "was not written by hermes-appliance", "remove it with what wrote it (upstream: hermes gateway uninstall)")
+	case main.Exists && main.Owner != "":
+		return refuse("readonly", "cannot be removed: "+main.Owner, "change it where it comes from")
+	}
+	return nil
+}
+
+// Uninstall takes the service of a home off the host. It refuses from inside that service. A stop
+// that fails is an error, and then nothing was removed.
+func (h Host) Uninstall(ctx context.Context, t Target, purge, dryRun bool) (rep Report, err error) {
+	if dryRun {
+		return h.removal(ctx, t, purge)
+	}
+	if rep, err = h.removal(ctx, t, purge); err != nil && !h.cutOff(t) {
+		return rep, err
+	}
+	if h.insideOf(rep.Observed.Target, rep.Observed.Props) {
+		return rep, insideRefusal("uninstall")
+	}
+	if !rep.Plan.Pending() && !h.cutOff(t) {
+		return rep, nil
+	}
+	release, err := h.lock(ctx, t)
+	if err != nil {
+		return rep, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	settled, err := h.settle(ctx, t)
+	if err != nil {
+		return rep, err
+	}
+	rep, err = h.removal(ctx, t, purge)
+	rep.Settled = settled
+	if err != nil || !rep.Plan.Pending() {
+		return rep, err
+	}
+	rep.Warnings, err = h.carryOut(ctx, "uninstall", rep.Plan)
+	if err != nil {
+		return rep, err
+	}
+	rep.Applied = true
+	h.emptyDirs(t)
+	rep.Observed, err = h.Observe(ctx, t, Desired{})
+	return rep, err
+}
+
+func (h Host) removal(ctx context.Context, t Target, purge bool) (Report, error) {
+	var links Desired
+	if h.Offline {
+		links = offlineLinks(t)
+	}
+	o, err := h.Observe(ctx, t, links)
+	if err != nil {
+		return Report{}, err
+	}
+	for _, path := range o.Copies {
+		if o.seen[path], err = h.see(t.Kind, path); err != nil {
+			return Report{}, err
+		}
+	}
+	p, err := NewRemoval(o, purge)
+	return Report{Plan: p, Observed: o}, err
+}
+
+// offlineLinks are the links by which a service of an image starts.
+func offlineLinks(t Target) Desired {
+	var d Desired
+	switch {
+	case t.Kind == OpenRC:
+		d.link(Autostart, "/etc/runlevels/default/"+t.Name, t.file())
+	case t.Kind == Systemd:
+		for _, wants := range []string{"multi-user.target.wants", "default.target.wants"} {
+			d.link(Autostart, filepath.Join(t.dir(), wants, t.Unit()), t.file())
+		}
+		d.link(Autostart, filepath.Join(t.dir(), "sockets.target.wants", t.Name+".socket"), "")
+	}
+	return d
+}
+
+// emptyDirs removes the directories of drop-ins and links that hold nothing any more.
+func (h Host) emptyDirs(t Target) {
+	if t.Kind != Systemd {
+		return
+	}
+	for _, dir := range []string{t.file() + ".d"} {
+		os.Remove(h.path(dir)) //nolint:errcheck // one that is not empty stays
+	}
+}
