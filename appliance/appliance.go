@@ -27,6 +27,8 @@ type Options struct {
 	Log     *slog.Logger
 	BinDir  string // where this program's command is; "" = unknown
 	Latest  int    // the newest version of a config that may be written; 0 = any
+	// Credentials are what the service manager handed to the process; nil = nothing.
+	Credentials secret.Credentials
 }
 
 // Environments builds the environments of children for every profile of a home. It is safe
@@ -76,18 +78,23 @@ func NewEnvironments(o Options) (*Environments, error) {
 		e.host.SetMultiplex(true)
 	}
 	e.secrets = secret.New(secret.Config{
-		Sources:  e.sources,
-		Global:   policy.Global,
-		Control:  policy.Control,
-		Routed:   func(ctx context.Context) bool { return e.host.Isolated(profile.From(ctx)) },
-		Lookup:   func(name string) (string, bool) { v, ok := e.lookup[name]; return v, ok },
-		Environ:  func() []string { return o.Environ },
-		Managed:  e.managedFile,
-		Grants:   e.grants,
-		ChildEnv: e.vaultEnv,
-		Files:    e.files,
-		Log:      o.Log,
+		Sources: e.sources,
+		Global:  policy.Global,
+		Control: policy.Control,
+		Routed:  func(ctx context.Context) bool { return e.host.Isolated(profile.From(ctx)) },
+		Lookup:  func(name string) (string, bool) { v, ok := e.lookup[name]; return v, ok },
+		Environ: func() []string { return o.Environ },
+		Managed: e.managedFile,
+		Grants:  e.grants,
+
+		Credentials: e.credentials,
+		ChildEnv:    e.vaultEnv,
+		Files:       e.files,
+		Log:         o.Log,
 	})
+	if err := e.checkCredentials(); err != nil {
+		return nil, err
+	}
 	// Before anybody edits these files, so that what they held is known. What cannot be read now
 	// is tried again for each child.
 	_, unread := e.launchNames()

@@ -20,6 +20,7 @@ import (
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/childenv"
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+	"github.com/hermes-appliance/hermes-appliance/appliance/secret"
 	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 )
 
@@ -29,6 +30,7 @@ type estate struct {
 	launch  home.Home
 	environ []string
 	planted map[string]string
+	given   secret.Credentials
 	log     bytes.Buffer
 }
 
@@ -54,7 +56,13 @@ func (e *estate) files(owner, dir string) map[string]string {
 func newEstate(t *testing.T, multiplex bool) *estate {
 	t.Helper()
 	dir := t.TempDir()
-	e := &estate{planted: map[string]string{}}
+	e := &estate{planted: map[string]string{}, given: secret.Credentials{}}
+	for owner, id := range map[string]string{"launch": "", "alice": "alice", "bob": "bob"} {
+		e.given[id] = map[string]secret.Text{
+			"GIVEN_NOTE": secret.Wrap(e.canary(owner, "given")), "GROQ_API_KEY": secret.Wrap(e.canary(owner, "giventier")),
+			strings.ToUpper(owner) + "_GIVEN": secret.Wrap(e.canary(owner, "givenown")),
+		}
+	}
 	files := map[string]string{}
 	for owner, prefix := range map[string]string{"launch": "home/", "alice": "home/profiles/alice/", "bob": "home/profiles/bob/"} {
 		maps.Copy(files, e.files(owner, prefix))
@@ -105,6 +113,7 @@ func TestNoProfileSeesAnother(t *testing.T) {
 			e := newEstate(t, multiplex)
 			env, err := NewEnvironments(Options{
 				Launch: e.launch, Environ: e.environ, Log: slog.New(slog.NewTextHandler(&e.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+				Credentials: e.given,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -119,7 +128,7 @@ func TestNoProfileSeesAnother(t *testing.T) {
 				}
 				e.children(t, env, target, owner, saw)
 			}
-			for _, want := range []string{"canary-alice-pass", "canary-bob-pass", "canary-launch-pass"} {
+			for _, want := range []string{"canary-alice-pass", "canary-bob-pass", "canary-launch-pass", "canary-alice-given", "canary-bob-given", "canary-launch-given"} {
 				if !saw[want] {
 					t.Errorf("no child got %s: the test would see no leak either", want)
 				}

@@ -188,7 +188,8 @@ func (p hookProfile) Route(ctx context.Context, name string) (webhook.Route, err
 	if err != nil {
 		return webhook.Route{}, err
 	}
-	given := webhook.Given{Limits: served.limits, Loopback: served.loopback()}
+	// A socket of the service manager may be open to more than the settings say.
+	given := webhook.Given{Limits: served.limits, Loopback: served.loopback() && (p.s.hooks == nil || p.s.hooks.loopback())}
 	r, ok := served.routes[name]
 	owner := r.bound()
 	if owner == "" {

@@ -39,16 +39,18 @@ func (s *server) startHooks(ctx context.Context, t *Tenant) error {
 	for _, key := range set.unknown {
 		s.o.Log.Warn("this key of the webhook settings means nothing", "file", b.view.Path(), "key", key)
 	}
+	a, err := s.open(ctx, hookName, net.JoinHostPort(set.host, strconv.Itoa(set.port)))
+	if err != nil {
+		return fmt.Errorf("%w; WEBHOOK_PORT=… in .env chooses another port", err)
+	}
+	s.hooks = a // routes are judged by where it really listens
 	on, off := s.surveyHooks(ctx, t, set)
 	st := gateway.PlatformState{Message: strings.Join(off, "\n"), Attention: len(off) > 0}
 	if on == 0 && len(off) == 0 {
 		st.Message = "no routes: write some under platforms.webhook.extra.routes in config.yaml"
 	}
-	server := webhook.New(webhook.Options{Host: hookHost{s}, Log: s.o.Log, Now: s.o.Now, Multiplex: s.rt.Multiplexed})
-	if s.hooks, err = s.listen(ctx, hookName, net.JoinHostPort(set.host, strconv.Itoa(set.port)), server, st); err != nil {
-		return fmt.Errorf("%w; WEBHOOK_PORT=… in .env chooses another port", err)
-	}
-	s.o.Log.Info("webhooks are served", "address", s.hooks.address, "routes", on, "off", len(off))
+	s.serve(ctx, a, webhook.New(webhook.Options{Host: hookHost{s}, Log: s.o.Log, Now: s.o.Now, Multiplex: s.rt.Multiplexed}), st)
+	s.o.Log.Info("webhooks are served", "address", a.base(), "routes", on, "off", len(off))
 	return nil
 }
 

@@ -60,8 +60,9 @@ func hookOptions(dir string, log io.Writer) (ServeOptions, error) {
 	}})
 	return ServeOptions{
 		Environments: e, Log: l, Now: time.Now, Temp: filepath.Dir(dir),
-		Listen: func(ctx context.Context, address string) (net.Listener, error) {
-			return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		Listen: func(ctx context.Context, _, address string) (net.Listener, bool, error) {
+			l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+			return l, false, err
 		},
 	}, err
 }

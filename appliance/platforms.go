@@ -23,43 +23,72 @@ const apiName = "api_server"
 type listening interface {
 	Serve(ctx context.Context, l net.Listener) error
 	Shutdown(ctx context.Context) error
+	Retire()
 }
 
 // listener is a server while it listens.
 type listener struct {
-	server  listening
-	address string
+	name    string
+	from    net.Listener
+	server  listening // nil = it does not answer yet
+	address net.Addr
+	held    *held // nil = this process's own
 	done    chan error
 	client  http.Client
 }
 
-// listen has a server answer at an address, and says so in the state file. One that ends by
-// itself is failed: never healthy while deaf.
-func (s *server) listen(ctx context.Context, name, address string, srv listening, st gateway.PlatformState) (*listener, error) {
-	l, err := s.o.Listen(ctx, address)
+// open makes the listener of a platform; nobody is answered yet.
+func (s *server) open(ctx context.Context, name, address string) (*listener, error) {
+	l, isHeld, err := s.o.Listen(ctx, name, address)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
 	}
-	a := &listener{server: srv, address: reachable(l.Addr()), done: make(chan error, 1)}
-	st.State, st.Listener = "connected", "http://"+a.address
-	s.state.SetPlatform(name, st)
-	go func() {
-		err := srv.Serve(context.WithoutCancel(ctx), l)
-		if err != nil {
-			s.o.Log.Error("a server ended", "platform", name, "error", err)
-			s.state.SetPlatform(name, gateway.PlatformState{State: "failed", Code: "listener", Message: err.Error(), Attention: true})
+	a := &listener{name: name, from: l, address: l.Addr(), done: make(chan error, 1)}
+	a.client.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, a.address.Network(), a.address.String())
+	}}
+	if isHeld {
+		if got := l.Addr().String(); got != address {
+			s.o.Log.Info("the service manager's socket counts, not the address in the settings", "platform", name, "socket", got, "settings", address)
 		}
-		a.done <- err
-	}()
+		a.held = newHeld(l)
+		a.from = a.held
+	}
 	return a, nil
 }
 
-// reachable is an address of this machine at which a listener can be asked.
-func reachable(a net.Addr) string {
-	if tcp, ok := a.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		return net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
+// serve has a server answer, and says so in the state file. One that ends by itself is failed:
+// never healthy while deaf.
+func (s *server) serve(ctx context.Context, a *listener, srv listening, st gateway.PlatformState) {
+	a.server = srv
+	st.State, st.Listener = "connected", a.base()
+	s.state.SetPlatform(a.name, st)
+	go func() {
+		err := srv.Serve(context.WithoutCancel(ctx), a.from)
+		if err != nil {
+			s.o.Log.Error("a server ended", "platform", a.name, "error", err)
+			s.state.SetPlatform(a.name, gateway.PlatformState{State: "failed", Code: "listener", Message: err.Error(), Attention: true})
+		}
+		a.done <- err
+	}()
+}
+
+// base is where clients of this machine reach it.
+func (a *listener) base() string {
+	tcp, ok := a.address.(*net.TCPAddr)
+	switch {
+	case !ok:
+		return "unix:" + a.address.String()
+	case tcp.IP.IsUnspecified():
+		return "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
 	}
-	return a.String()
+	return "http://" + tcp.String()
+}
+
+// loopback reports whether it is reached from this machine only.
+func (a *listener) loopback() bool {
+	tcp, ok := a.address.(*net.TCPAddr)
+	return !ok || tcp.IP.IsLoopback()
 }
 
 // platforms tries every adapter. One that fails is noted and takes nothing else down.
@@ -108,16 +137,20 @@ func (s *server) startAPI(ctx context.Context, t *Tenant) error {
 	if err := set.keyFault(); err != nil {
 		return err
 	}
-	server := apiserver.New(apiserver.Options{
+	a, err := s.open(ctx, apiName, net.JoinHostPort(set.host, strconv.Itoa(set.port)))
+	if err != nil {
+		return err
+	}
+	s.api = a
+	s.serve(ctx, a, apiserver.New(apiserver.Options{
 		Host: apiHost{s}, Log: s.o.Log, Now: s.o.Now, Version: s.o.Version, Multiplex: s.rt.Multiplexed,
-	})
-	s.api, err = s.listen(ctx, apiName, net.JoinHostPort(set.host, strconv.Itoa(set.port)), server, gateway.PlatformState{})
-	return err
+	}), gateway.PlatformState{})
+	return nil
 }
 
 // probe asks the listener for its health over a real connection.
 func (a *listener) probe(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.address+"/health", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://gateway/health", nil)
 	if err != nil {
 		return err
 	}

@@ -5,18 +5,17 @@ package appliance
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/control"
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
-	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 )
 
@@ -31,10 +30,17 @@ type ServeOptions struct {
 	Temp         string          // directory for what cannot stand in the home
 	Notices      []string        // what a person should know, e.g. that the config is newer
 	Restart      <-chan struct{} // somebody asks for a drain and a restart (SIGUSR1); nil = nobody
-	Listen       func(ctx context.Context, address string) (net.Listener, error)
+	// Listen returns the listener of a platform ("api_server", "webhook") at an address. A held
+	// one is the service manager's, has an address of its own, and takes a deadline: it goes on
+	// to take connections while the gateway restarts.
+	Listen func(ctx context.Context, platform, address string) (l net.Listener, held bool, err error)
 
-	Ready func(s gateway.Status) // the platforms were tried; nil = nobody is told
-	Alive func()                 // the gateway answers its own probes; nil = nobody is told
+	Ready    func(s gateway.Status) // the platforms were tried; nil = nobody is told
+	Alive    func()                 // the gateway answers its own probes; nil = nobody is told
+	Waiting  func(d time.Duration)  // it becomes ready that much later; nil = nobody is told
+	Watchdog time.Duration          // the manager ends a process whose Alive it did not hear for that long; 0 = it does not
+	Exit     func(code int)         // ends the process at once; nil = a start or stop that hangs is nobody's business
+	Dump     io.Writer              // gets what a process was doing that is ended at once; nil = nobody
 }
 
 // StopError says that the gateway ended and what its supervisor is to do about it.
@@ -60,6 +66,9 @@ const (
 // when it returns.
 func Serve(ctx context.Context, o ServeOptions) error {
 	h := o.Environments.o.Launch
+	s := &server{o: o, home: h, pause: make(chan struct{})}
+	// Last of all, so that it also sees a home that cannot be given back.
+	defer func() { s.stopping.Stop() }()
 	claim, err := gateway.NewClaim(h, o.Argv)
 	if err != nil {
 		return err
@@ -69,7 +78,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 			o.Log.Warn("the home was not given back cleanly", "error", err)
 		}
 	}()
-	s := &server{o: o, home: h, claim: claim, pause: make(chan struct{})}
+	s.claim = claim
 	first := gateway.Status{Record: claim.Record, Phase: gateway.Starting, Notices: o.Notices, Version: o.Version, Revision: o.Revision}
 	s.state = gateway.NewStateFile(h, first, o.Log, o.Now)
 	defer func() {
@@ -77,7 +86,9 @@ func Serve(ctx context.Context, o ServeOptions) error {
 			o.Log.Warn("state file not written", "error", err)
 		}
 	}()
+	s.starting = s.watch("start", exitLog, startLimit)
 	if !s.calm(ctx) {
+		s.starting.Stop()
 		s.state.Update(func(st *gateway.Status) { st.Phase = gateway.Stopped })
 		return nil
 	}
@@ -85,6 +96,8 @@ func Serve(ctx context.Context, o ServeOptions) error {
 		Environments: o.Environments, Log: o.Log, Now: o.Now, Version: o.Version, PID: claim.Record.PID,
 		Active: func(n int) { s.state.Update(func(s *gateway.Status) { s.Agents = n }) },
 	})
+	s.runtime.Store(s.rt)
+	s.reap()
 	err = s.run(ctx)
 	s.state.Update(func(st *gateway.Status) {
 		st.Phase = gateway.Stopped
@@ -104,15 +117,19 @@ func Serve(ctx context.Context, o ServeOptions) error {
 
 // server is a gateway that runs.
 type server struct {
-	o     ServeOptions
-	home  home.Home
-	claim *gateway.Claim
-	state *gateway.StateFile
-	rt    *Runtime
-	api   *listener
-	hooks *listener     // nil = webhooks are off
-	pause chan struct{} // closed when an updater asks for a drain
-	once  sync.Once
+	o      ServeOptions
+	home   home.Home
+	claim  *gateway.Claim
+	state  *gateway.StateFile
+	rt     *Runtime
+	api    *listener
+	hooks  *listener     // nil = webhooks are off
+	pause  chan struct{} // closed when an updater asks for a drain
+	wedged bool          // it does not answer itself: nothing is waited for
+	once   sync.Once
+
+	runtime            atomic.Pointer[Runtime] // rt, once it is there
+	starting, stopping *gateway.Deadman        // nil = nobody watches
 }
 
 // calm waits out a storm of restarts; false = the gateway was told to stop meanwhile.
@@ -125,6 +142,10 @@ func (s *server) calm(ctx context.Context) bool {
 		return true
 	}
 	s.o.Log.Warn("too many starts in a short time: waiting", "seconds", wait.Seconds())
+	s.starting.Kick(wait + startLimit)
+	if s.o.Waiting != nil {
+		s.o.Waiting(wait + startLimit)
+	}
 	select {
 	case <-time.After(wait):
 		return true
@@ -148,6 +169,7 @@ func (s *server) run(ctx context.Context) error {
 	if err := s.state.Flush(); err != nil {
 		s.o.Log.Warn("state file not written", "error", err)
 	}
+	s.starting.Stop()
 	if s.o.Ready != nil {
 		s.o.Ready(s.state.Status())
 	}
@@ -155,14 +177,11 @@ func (s *server) run(ctx context.Context) error {
 	s.o.Log.Info("gateway is up", "home", s.home.Dir, "profiles", profiles)
 	why := s.announced(s.wait(ctx))
 	s.o.Log.Info("gateway is stopping", "reason", why)
-	stopErr := s.stop(ctx, why)
+	s.stop(ctx, why)
 	if sock != nil {
 		if err := sock.Close(); err != nil {
 			s.o.Log.Warn("control socket", "error", err)
 		}
-	}
-	if stopErr != nil {
-		return stopErr
 	}
 	return why
 }
@@ -173,8 +192,7 @@ func (s *server) wait(ctx context.Context) error {
 	defer cancel()
 	wedged := make(chan error, 1)
 	go func() {
-		l := gateway.Liveness{Log: s.o.Log, Alive: s.o.Alive}
-		wedged <- l.Run(ctx, s.probes())
+		wedged <- s.liveness().Run(ctx, s.probes())
 	}()
 	select {
 	case <-ctx.Done():
@@ -188,6 +206,7 @@ func (s *server) wait(ctx context.Context) error {
 			return nil
 		}
 		s.diagnose(err)
+		s.wedged = true
 		return &StopError{exitcode.Restart, "wedged: " + err.Error()}
 	}
 }
@@ -221,68 +240,50 @@ func (s *server) probes() []gateway.Probe {
 	return out
 }
 
-// diagnose keeps what a wedged gateway was doing.
-func (s *server) diagnose(err error) {
-	s.state.Update(func(st *gateway.Status) { st.Phase, st.Reason = gateway.Degraded, err.Error() })
-	var w *gateway.WedgedError
-	if !errors.As(err, &w) {
-		return
-	}
-	dir := filepath.Join(s.home.Dir, "logs")
-	files := atomicfile.Writer{}
-	if err := files.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		s.o.Log.Warn("no directory for logs", "error", err)
-		return
-	}
-	path := filepath.Join(dir, "gateway-exit-diag.log")
-	if err := files.Write(path, w.Stack, atomicfile.Options{Mode: 0o600}); err != nil {
-		s.o.Log.Warn("diagnosis not written", "error", err)
-		return
-	}
-	s.o.Log.Error("the gateway does not answer itself; what it was doing is in the file", "file", path, "error", err)
-}
-
-// stop ends everything within its budget: intake, turns, what they started, databases. A stop
-// that hangs ends hard: every command is killed first.
-func (s *server) stop(ctx context.Context, why error) error {
+// stop ends everything within its budget: intake, turns, what they started, databases. The
+// watchdog over it stays armed until the process has given its home back.
+func (s *server) stop(ctx context.Context, why error) {
 	s.state.Update(func(st *gateway.Status) { st.Phase = gateway.Draining })
 	drain := time.Duration(0)
-	var stop *StopError
-	if errors.As(why, &stop) && stop.Code == exitcode.Restart {
+	if stop, ok := errors.AsType[*StopError](why); ok && stop.Code == exitcode.Restart && !s.wedged {
 		drain = s.drainTime()
 	}
+	s.stopping = s.watch("stop", stopLog, drain+stopLimit)
 	base := context.WithoutCancel(ctx)
-	done := make(chan error, 1)
-	go func() {
-		if drain > 0 {
-			dctx, cancel := context.WithTimeout(base, drain)
-			if err := s.rt.Turns.Drain(dctx); err != nil {
-				s.o.Log.Warn("turns still run after the drain; they are interrupted", "running", s.rt.Turns.Active())
-			}
-			cancel()
+	defer s.breathe(base)()
+	if !s.handOver(base, max(handOverLeast, min(drain, handOverMost))) && drain > 0 {
+		s.takeAgain()
+		dctx, cancel := context.WithTimeout(base, drain)
+		if err := s.rt.Turns.Drain(dctx); err != nil {
+			s.o.Log.Warn("turns still run after the drain; they are interrupted", "running", s.rt.Turns.Active())
 		}
-		tctx, cancel := context.WithTimeout(base, turnGrace)
-		err := s.rt.Turns.Stop(tctx, "the gateway is stopping")
 		cancel()
-		cctx, cancel := context.WithTimeout(base, closeGrace)
-		defer cancel()
-		if s.api != nil {
-			err = errors.Join(err, s.api.shutdown(cctx))
-		}
-		if s.hooks != nil {
-			err = errors.Join(err, s.hooks.shutdown(cctx))
-		}
-		done <- errors.Join(err, s.rt.Close(cctx))
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			s.o.Log.Warn("stopped, but not cleanly", "error", err)
-		}
-		return nil
-	case <-time.After(drain + turnGrace + 2*closeGrace):
-		s.rt.KillNow()
-		return &StopError{exitcode.Error, fmt.Sprintf("the stop took longer than %s; ended hard", drain+turnGrace+2*closeGrace)}
+	}
+	tctx, cancel := context.WithTimeout(base, turnGrace)
+	err := s.rt.Turns.Stop(tctx, "the gateway is stopping")
+	cancel()
+	cctx, cancel := context.WithTimeout(base, closeGrace)
+	defer cancel()
+	if s.api != nil {
+		err = errors.Join(err, s.api.shutdown(cctx))
+	}
+	if s.hooks != nil {
+		err = errors.Join(err, s.hooks.shutdown(cctx))
+	}
+	if err = errors.Join(err, s.rt.Close(cctx)); err != nil {
+		s.o.Log.Warn("stopped, but not cleanly", "error", err)
+	}
+}
+
+// reap ends what a gateway of this home that was killed left running, and has every command
+// written down for the next one.
+func (s *server) reap() {
+	n, err := s.rt.processes.Keep(filepath.Join(s.home.State(), "gateway.commands"))
+	if err != nil {
+		s.o.Log.Warn("commands are not written down: should this process be killed, they outlive it", "error", err)
+	}
+	if n > 0 {
+		s.o.Log.Warn("ended commands that a killed gateway had left", "processes", n)
 	}
 }
 

@@ -90,7 +90,7 @@ func values(scope *secret.Scope, t *childenv.Profile) (managed []childenv.Var) {
 		switch v.Origin.Kind {
 		case secret.DotEnv:
 			out.Origin = childenv.Dotenv
-		case secret.Sourced:
+		case secret.Sourced, secret.Credential: // neither stands in a file of the home
 			out.Origin = childenv.Source
 		case secret.Managed:
 			out.Origin = childenv.Managed

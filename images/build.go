@@ -25,6 +25,10 @@ type BuildOptions struct {
 	Dir string // the project's directory
 	Tag string // name in the engine and the layout
 
+	// Program is a static program for Linux: the image is the gateway's, with that in it. "" = the
+	// sandbox's.
+	Program string
+
 	Base    string // "" = the lock's; an image, or the path of a tar of a root filesystem
 	Browser string // "" or "playwright"; "debian" = Debian's, where only that can be reached
 	Cua     string // "" or "release"; "standin" = our own, which only lists windows
@@ -75,8 +79,12 @@ func (l Lock) Refuse(o BuildOptions) error {
 	no(!slices.Contains([]string{"", "classic", "buildkit"}, o.Builder), "builder is %q, expected classic or buildkit", o.Builder)
 	no(o.Tag == "", "the image has no name; give one with --tag")
 	missing := l.Unresolved()
+	if o.Program != "" {
+		missing = slices.DeleteFunc(missing, func(key string) bool { return key != "base.digest" && key != "apt.snapshot" })
+		no(o.Browser == "debian" || o.Cua == "standin" || o.Cache != "", "the gateway's image has no browser, no cua-driver and nothing that is kept in a cache")
+	}
 	if o.Release == "" {
-		if o.Browser != "debian" {
+		if o.Browser != "debian" && o.Program == "" {
 			for _, key := range missing {
 				no(strings.HasPrefix(key, "chromium."), "%s: %s is unresolved; run \"images lock update\", or build with --browser debian", LockPath, key)
 			}
@@ -117,11 +125,10 @@ func Build(ctx context.Context, e *Engine, l Lock, o BuildOptions, progress io.W
 		return b, err
 	}
 	begin := time.Now()
-	data, err := buildContext(o.Dir, l.Created())
+	dockerfile, data, args, err := o.recipe(l)
 	if err != nil {
 		return b, err
 	}
-	args := l.Args()
 	if args["BASE"], err = base(ctx, e, l, o.Base, progress); err != nil {
 		return b, err
 	}
@@ -130,11 +137,13 @@ func Build(ctx context.Context, e *Engine, l Lock, o BuildOptions, progress io.W
 			args[name] = value
 		}
 	}
-	set("BROWSER", o.Browser)
-	set("CUA", o.Cua)
+	if o.Program == "" {
+		set("BROWSER", o.Browser)
+		set("CUA", o.Cua)
+	}
 	set("VERSION", o.Release)
 	set("REVISION", o.Revision)
-	req := buildRequest{dockerfile: DockerfilePath, context: bytes.NewReader(data), args: args, tag: o.Tag, noCache: o.NoCache, kit: o.Builder == "buildkit"}
+	req := buildRequest{dockerfile: dockerfile, context: bytes.NewReader(data), args: args, tag: o.Tag, noCache: o.NoCache, kit: o.Builder == "buildkit"}
 	if o.Cache != "" {
 		var m *mirror
 		if m, err = newMirror(ctx, o.Cache); err != nil {
@@ -190,6 +199,9 @@ func (b *Built) settle(ctx context.Context, e *Engine, l Lock, o BuildOptions, i
 	b.Arch = got.Arch
 	if b.Packages, err = e.Packages(ctx, o.Tag); err != nil {
 		return err
+	}
+	if o.Program != "" {
+		return nil // the lock records the sandbox's
 	}
 	b.Drift = l.drift(b.Arch, b.Packages)
 	if o.Release != "" && len(b.Drift) > 0 {

@@ -10,15 +10,24 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
-// contextDir is the only directory that the Dockerfile copies from.
+// contextDir is the only directory of the repository that a Dockerfile copies from.
 const contextDir = "images/image"
 
+// extra is a file of a build's context that is not in the repository.
+type extra struct {
+	path string // each directory on the way is made
+	mode int64
+	data []byte
+}
+
 // buildContext packs what a build needs of the repository at dir: the Dockerfile and our own
-// files for the image. Owners, times and modes are the same on every machine.
-func buildContext(dir string, created time.Time) ([]byte, error) {
+// files for the image, and what else is given. Owners, times and modes are the same on every
+// machine.
+func buildContext(dir, dockerfile string, created time.Time, extras ...extra) ([]byte, error) {
 	var buf bytes.Buffer
 	tw := tar.NewWriter(&buf)
 	root, err := os.OpenRoot(dir)
@@ -46,12 +55,12 @@ func buildContext(dir string, created time.Time) ([]byte, error) {
 		_, err = tw.Write(data)
 		return err
 	}
-	info, err := root.Stat(DockerfilePath)
+	info, err := root.Stat(dockerfile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: no %s there; run it in the project's directory or name that with --dir", dir, DockerfilePath)
+		return nil, fmt.Errorf("%s: no %s there; run it in the project's directory or name that with --dir", dir, dockerfile)
 	}
 	if err == nil {
-		err = add(DockerfilePath, info)
+		err = add(dockerfile, info)
 	}
 	if err != nil {
 		return nil, err
@@ -66,8 +75,36 @@ func buildContext(dir string, created time.Time) ([]byte, error) {
 		}
 		return add(path, info)
 	})
+	if err == nil {
+		err = addExtras(tw, created, extras)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return buf.Bytes(), tw.Close()
+}
+
+// addExtras adds files and the directories that they are in, once each.
+func addExtras(tw *tar.Writer, created time.Time, extras []extra) error {
+	made := map[string]bool{}
+	for _, x := range extras {
+		parts := strings.Split(x.path, "/")
+		for n := 1; n < len(parts); n++ {
+			d := strings.Join(parts[:n], "/") + "/"
+			if made[d] {
+				continue
+			}
+			made[d] = true
+			if err := tw.WriteHeader(&tar.Header{Name: d, ModTime: created, Mode: 0o755, Typeflag: tar.TypeDir}); err != nil {
+				return err
+			}
+		}
+		if err := tw.WriteHeader(&tar.Header{Name: x.path, ModTime: created, Mode: x.mode, Typeflag: tar.TypeReg, Size: int64(len(x.data))}); err != nil {
+			return err
+		}
+		if _, err := tw.Write(x.data); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -11,15 +11,16 @@ import (
 	"strings"
 )
 
-// historyPrefix begins the tags that note what the rolling tag pointed at: one for each
+// historyPrefix begins the tags that note what a rolling tag pointed at: one for each
 // move, numbered, written before the move, never moved themselves. They keep every index
 // that was ever current reachable, also those that others made.
-const historyPrefix = RollingTag + "-history-"
+func historyPrefix(rolling string) string { return rolling + "-history-" }
 
 // history is where the rolling tag has been, oldest first. Read as a log: what is noted
 // again was gone back to, and withdraws everything noted since.
 type history struct {
-	last    int // the highest number; 0 = empty
+	rolling string // the tag
+	last    int    // the highest number; 0 = empty
 	entries []Digest
 }
 
@@ -57,8 +58,9 @@ func (h history) before(cur Digest, steps int) (Digest, error) {
 // ErrNoHistory says that there is nothing that far back.
 var ErrNoHistory = errors.New("there is no earlier release")
 
-// history reads the history tags.
-func (r *Registry) history(ctx context.Context, repo Ref) (h history, err error) {
+// history reads the history tags of a rolling tag.
+func (r *Registry) history(ctx context.Context, repo Ref, rolling string) (h history, err error) {
+	h.rolling = rolling
 	tags, err := r.tags(ctx, repo)
 	if err != nil {
 		return h, err
@@ -66,9 +68,9 @@ func (r *Registry) history(ctx context.Context, repo Ref) (h history, err error)
 	numbers := map[int]string{}
 	var order []int
 	for _, t := range tags {
-		digits, ok := strings.CutPrefix(t, historyPrefix)
+		digits, ok := strings.CutPrefix(t, historyPrefix(rolling))
 		n, err := strconv.Atoi(digits)
-		if !ok || err != nil || n < 1 || historyTag(n) != t {
+		if !ok || err != nil || n < 1 || historyTag(rolling, n) != t {
 			continue
 		}
 		numbers[n], order = t, append(order, n)
@@ -84,7 +86,9 @@ func (r *Registry) history(ctx context.Context, repo Ref) (h history, err error)
 	return h, nil
 }
 
-func historyTag(n int) string { return fmt.Sprintf("%s%04d", historyPrefix, n) }
+func historyTag(rolling string, n int) string {
+	return fmt.Sprintf("%s%04d", historyPrefix(rolling), n)
+}
 
 // note adds a manifest to the history, unless it is the newest entry.
 func (r *Registry) note(ctx context.Context, repo Ref, h *history, m rawManifest) error {
@@ -92,7 +96,7 @@ func (r *Registry) note(ctx context.Context, repo Ref, h *history, m rawManifest
 	if len(h.entries) > 0 && h.entries[len(h.entries)-1] == d {
 		return nil
 	}
-	if err := r.move(ctx, repo.WithTag(historyTag(h.last+1)), m); err != nil {
+	if err := r.move(ctx, repo.WithTag(historyTag(h.rolling, h.last+1)), m); err != nil {
 		return err
 	}
 	h.last++

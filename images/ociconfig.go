@@ -13,8 +13,8 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
 )
 
-// ociConfig is the part of an image's config that is kept: all that OCI knows, and nothing of
-// the builder's (container, container_config, docker_version, host name).
+// ociConfig is the part of an image's config that is kept: all that OCI knows, how the image is
+// asked whether it is well, and nothing of the builder's (container, container_config, docker_version, host name).
 type ociConfig struct {
 	Created      time.Time    `json:"created"`
 	Architecture string       `json:"architecture"`
@@ -35,6 +35,16 @@ type ociRun struct {
 	WorkingDir   string              `json:"WorkingDir,omitempty"`
 	Labels       map[string]string   `json:"Labels,omitempty"`
 	StopSignal   string              `json:"StopSignal,omitempty"`
+	Healthcheck  *healthcheck        `json:"Healthcheck,omitempty"`
+}
+
+// healthcheck is Docker's, which OCI does not know and passes on.
+type healthcheck struct {
+	Test        []string      `json:"Test,omitempty"`
+	Interval    time.Duration `json:"Interval,omitempty"`
+	Timeout     time.Duration `json:"Timeout,omitempty"`
+	StartPeriod time.Duration `json:"StartPeriod,omitempty"`
+	Retries     int           `json:"Retries,omitempty"`
 }
 
 type ociRootFS struct {

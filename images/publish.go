@@ -17,7 +17,7 @@ type PublishOptions struct {
 	Proofs     []Proof  // a passed smoke report for each image
 	Signer     *Signer
 	Origin     Origin
-	Tags       []string   // RollingTag, ReleaseTag(version); none = push, sign and verify only
+	Tags       []string   // RollingTag, ReleaseTag(version), or LatestTag and the version; none = push, sign and verify only
 	Replacing  Digest     // see [ErrUnknown]; "" = nothing
 	Platforms  []Platform // nil = [Platforms]; anything else is for repositories of one's own
 	Run        Run
@@ -93,6 +93,9 @@ func (r *Registry) prepare(ctx context.Context, o PublishOptions) (p *publicatio
 		return nil, err
 	}
 	p.at = o.Repository.WithDigest(DigestOf(p.index.data))
+	if rolling := rollingOf(o.Tags, p.facts.version); rolling != RollingTag && o.Repository.Production() {
+		return nil, fmt.Errorf("%s: tags go with %s there, not with %s", o.Repository.Name, RollingTag, rolling)
+	}
 	if p.tags, err = checkTags(o.Tags, p.facts.version); err != nil {
 		return nil, err
 	}
@@ -156,8 +159,9 @@ func (p *publication) push(ctx context.Context) error {
 // decide says which tags move, and what the history is, as the registry stands now.
 func (p *publication) decide(ctx context.Context) (moves []TagMove, h history, err error) {
 	moves = []TagMove{}
-	if slices.Contains(p.tags, RollingTag) {
-		if h, err = p.r.history(ctx, p.Repository); err != nil {
+	rolling := rollingOf(p.tags, p.facts.version)
+	if slices.Contains(p.tags, rolling) {
+		if h, err = p.r.history(ctx, p.Repository, rolling); err != nil {
 			return nil, h, err
 		}
 	}
@@ -168,7 +172,7 @@ func (p *publication) decide(ctx context.Context) (moves []TagMove, h history, e
 			return nil, h, err
 		}
 		m := TagMove{Tag: t, From: cur.digest, To: p.at.Digest}
-		if t == RollingTag {
+		if t == rolling {
 			m.Moved, err = rollingMoves(cur, p.at.Digest, p.facts.version, h, p.Replacing)
 		} else {
 			m.Moved, err = releaseMoves(cur, p.at.Digest)
@@ -192,7 +196,7 @@ func (p *publication) tag(ctx context.Context) ([]TagMove, error) {
 		if !m.Moved {
 			continue
 		}
-		if m.Tag == RollingTag {
+		if m.Tag == h.rolling {
 			if err := p.remember(ctx, m, &h); err != nil {
 				return nil, err
 			}

@@ -17,8 +17,10 @@ import (
 const (
 	// DefaultRepository is where the project publishes, as users write it.
 	DefaultRepository = "nousresearch/hermes-sandbox"
-	// RollingTag is the tag that follows stable releases.
+	// RollingTag is the tag of the sandbox image that follows stable releases.
 	RollingTag = "desktop"
+	// LatestTag is that of the gateway's image.
+	LatestTag = "latest"
 )
 
 // Labels that publishing reads from an image's config.

@@ -22,8 +22,8 @@ type RollbackOptions struct {
 // goes back further.
 func (r *Registry) Rollback(ctx context.Context, o RollbackOptions) (TagMove, error) {
 	repo := o.Tag.Repository()
-	if o.Tag.Tag != RollingTag || o.Tag.Digest != "" {
-		return TagMove{}, fmt.Errorf("%s: only %s goes back, release tags never move", o.Tag, repo.WithTag(RollingTag))
+	if o.Tag.Tag != RollingTag && o.Tag.Tag != LatestTag || o.Tag.Digest != "" {
+		return TagMove{}, fmt.Errorf("%s: only %s and %s go back, release tags never move", o.Tag, repo.WithTag(RollingTag), LatestTag)
 	}
 	if err := o.Run.Guard(repo); err != nil {
 		return TagMove{}, err
@@ -32,7 +32,7 @@ func (r *Registry) Rollback(ctx context.Context, o RollbackOptions) (TagMove, er
 	if err != nil {
 		return TagMove{}, err
 	}
-	h, err := r.history(ctx, repo)
+	h, err := r.history(ctx, repo, o.Tag.Tag)
 	if err != nil {
 		return TagMove{}, err
 	}

@@ -24,8 +24,24 @@ var (
 	ErrWithdrawn  = errors.New("it was rolled back")
 )
 
-// ReleaseTag is the tag of one release, which never moves.
-func ReleaseTag(version string) string { return version + "-" + RollingTag }
+// ReleaseTag is the tag of one release of the sandbox image, which never moves.
+func ReleaseTag(version string) string { return releaseTag(version, RollingTag) }
+
+// releaseTag is the tag of one release beside a rolling tag: the version alone beside "latest".
+func releaseTag(version, rolling string) string {
+	if rolling == LatestTag {
+		return version
+	}
+	return version + "-" + rolling
+}
+
+// rollingOf returns which rolling tag the tags asked for go with.
+func rollingOf(tags []string, version string) string {
+	if slices.Contains(tags, LatestTag) || slices.Contains(tags, version) {
+		return LatestTag
+	}
+	return RollingTag
+}
 
 // parseVersion reads a version as a label and a tag have it: semantic, with or without a
 // leading v, and without build metadata, which no tag can hold.
@@ -51,15 +67,16 @@ func checkTags(tags []string, version string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the images' label %s: %w", LabelVersion, err)
 	}
-	out := []string{ReleaseTag(version)}
+	rolling := rollingOf(tags, version)
+	out := []string{releaseTag(version, rolling)}
 	for _, t := range tags {
 		switch {
-		case t == RollingTag && v.Prerelease() != "":
+		case t == rolling && v.Prerelease() != "":
 			return nil, fmt.Errorf("tag %s, version %s: %w; give --tag %s alone", t, version, ErrPrerelease, out[0])
-		case t == RollingTag && !slices.Contains(out, t):
+		case t == rolling && !slices.Contains(out, t):
 			out = append(out, t)
-		case t != RollingTag && t != out[0]:
-			return nil, fmt.Errorf("tag %q: expected %s or, as the images are version %s, %s", t, RollingTag, version, out[0])
+		case t != rolling && t != out[0]:
+			return nil, fmt.Errorf("tag %q: expected %s or, as the images are version %s, %s", t, rolling, version, out[0])
 		}
 	}
 	return out, nil

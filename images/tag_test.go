@@ -105,7 +105,13 @@ func TestCheckTags(t *testing.T) {
 		{"1.0.0-rc.1-desktop", "1.0.0-rc.1", "1.0.0-rc.1-desktop"},
 		{"desktop", "1.0.0-rc.1", ""},
 		{"1.0.1-desktop", "1.0.0", ""},
-		{"latest", "1.0.0", ""},
+		{"latest", "1.0.0", "1.0.0 latest"},
+		{"1.0.0", "1.0.0", "1.0.0"},
+		{"1.0.0-rc.1", "1.0.0-rc.1", "1.0.0-rc.1"},
+		{"latest", "1.0.0-rc.1", ""},
+		{"latest desktop", "1.0.0", ""},
+		{"latest 1.0.0-desktop", "1.0.0", ""},
+		{"latest-history-0001", "1.0.0", ""},
 		{"desktop-history-0001", "1.0.0", ""},
 		{"sha256-0.sig", "1.0.0", ""},
 		{"desktop", "1.0.0+build", ""},
@@ -233,6 +239,27 @@ func TestRollback(t *testing.T) {
 	at := d.at(RollingTag)
 	if _, err := d.Rollback(t.Context(), RollbackOptions{Tag: d.repo.WithTag(RollingTag), Key: newSigner(t).Key()}); !errors.Is(err, ErrWrongKey) || d.at(RollingTag) != at {
 		t.Errorf("to what is not signed: %v", err)
+	}
+}
+
+// TestLatest: the gateway's image has its own rolling tag, with its own history, and the sandbox's
+// repository does not.
+func TestLatest(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, false)
+	one := d.publish("1.0.0", LatestTag)
+	two := d.publish("1.1.0", LatestTag)
+	if d.at("1.0.0") != one.Digest || d.at(LatestTag) != two.Digest || d.at("latest-history-0002") != two.Digest {
+		t.Errorf("tags: %s, %s", d.at("1.0.0"), d.at(LatestTag))
+	}
+	m, err := d.client().Rollback(t.Context(), RollbackOptions{Tag: d.repo.WithTag(LatestTag), Key: d.signer.Key()})
+	if err != nil || m.To != one.Digest || d.at(LatestTag) != one.Digest {
+		t.Errorf("back: %+v, %v", m, err)
+	}
+	o := d.options(imagesOf(t, "1.2.0"), LatestTag)
+	o.Repository, o.Run = Ref{Name: "docker.io/nousresearch/hermes-sandbox"}, Run{CI: true, Event: "release"}
+	if _, err := d.Publish(t.Context(), o); err == nil || !strings.Contains(err.Error(), RollingTag) {
+		t.Errorf("latest of the sandbox: %v", err)
 	}
 }
 

@@ -27,7 +27,8 @@ func reasons() map[string]string {
 		"WorkingDirectory": "always there, unlike a checkout (PR#34805)",
 
 		"Restart":                  "a bot comes back by itself",
-		"RestartSec":               "not at once: what it failed on may need a moment",
+		"Sockets":                  "whoever starts it, its listeners are the manager's from the first moment on",
+		"RestartSec":               "soon, for clients wait in the sockets meanwhile; the gateway itself slows down one that fails again and again",
 		"RestartForceExitStatus":   "75 asks for it",
 		"SuccessExitStatus":        "75 is no failure",
 		"RestartPreventExitStatus": "78 says that starting again will not help",

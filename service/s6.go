@@ -27,11 +27,12 @@ func (s Spec) S6() ([]File, error) {
 		name, value, _ := strings.Cut(kv, "=")
 		run.WriteString("export " + name + "=" + shellWord(value) + "\n")
 	}
-	run.WriteString("cd -- " + shellWord(s.Home) + " || exit 1\nexec")
+	drop := ""
 	if s.Scope == System {
 		// As root it drops to the account; without root it is that account already.
-		run.WriteString(` $([ "$(id -u)" = 0 ] && echo s6-setuidgid ` + s.Account + `)`)
+		drop = ` $([ "$(id -u)" = 0 ] && echo s6-setuidgid ` + s.Account + `)`
 	}
+	run.WriteString("cd -- " + shellWord(s.Home) + " || exit 1\nexec" + drop)
 	for _, w := range s.Exec {
 		run.WriteString(" " + shellWord(w))
 	}
@@ -40,7 +41,10 @@ func (s Spec) S6() ([]File, error) {
 	// $1 is the exit code, 256 after a signal. Not coming back after these is the point: s6 has
 	// no back-off (H#76435, H#49567).
 	finish := fmt.Sprintf("#!/bin/sh\ncase \"$1\" in\n%d|%d) exit %d ;;\nesac\nexit 0\n", int(exitcode.OK), int(exitcode.Config), s6Permanent)
-	log := "#!/bin/sh\nexec s6-log 1 n10 s1000000 T " + shellWord(filepath.Join(s.Home, "logs", "gateways", s.slot())) + "\n"
+	// s6-log makes its own directory and none above it.
+	dir := filepath.Join(s.Home, "logs", "gateways")
+	log := "#!/bin/sh\n" + strings.TrimSpace(drop+" mkdir -p -- "+shellWord(dir)) + " || exit 1\nexec" + drop +
+		" s6-log 1 n10 s1000000 T " + shellWord(filepath.Join(dir, s.slot())) + "\n"
 	return []File{{"type", "longrun\n"}, {"run", run.String()}, {"finish", finish}, {"log/run", log}, {"timeout-kill", strconv.Itoa(int(s.StopBudget().Milliseconds())) + "\n"}}, nil
 }
 

@@ -90,12 +90,19 @@ func (s Spec) service(add func(section, name, value string)) {
 		set("Environment", quoted(kv))
 	}
 	set("Restart", "always")
-	set("RestartSec", "5")
+	set("RestartSec", "500ms")
 	set("RestartForceExitStatus", strconv.Itoa(int(exitcode.Restart)))
 	set("SuccessExitStatus", strconv.Itoa(int(exitcode.Restart)))
 	set("RestartPreventExitStatus", strconv.Itoa(int(exitcode.Config)))
 	set("KillMode", "mixed")
 	set("KillSignal", "SIGTERM")
+	if len(s.Sockets) > 0 {
+		names := make([]string, len(s.Sockets))
+		for i := range s.Sockets {
+			names[i] = s.socketUnit(i)
+		}
+		set("Sockets", strings.Join(names, " "))
+	}
 	set("TimeoutStartSec", "120")
 	set("TimeoutStopSec", seconds(s.StopBudget()))
 	set("OOMPolicy", "continue")

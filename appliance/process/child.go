@@ -25,6 +25,7 @@ type Child struct {
 	grace   time.Duration
 	log     *slog.Logger
 	entry   *Entry
+	book    *ledger
 	proc    *os.Process
 	tree    *tree
 	streams *streams
@@ -52,14 +53,19 @@ func (r *Registry) Start(c Cmd) (*Child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
-	child, err := start(c)
+	mark, book := rand.Text(), r.ledger.Load()
+	book.begin(mark)
+	child, err := start(c, mark)
 	if err != nil {
+		book.end(mark)
 		e.Leave()
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
+	child.book = book
 	if err := r.publish(e, child); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
+	book.runs(mark, child.proc.Pid)
 	r.log.Debug("command started", "name", c.Name, "kind", c.Kind.String(), "pid", child.proc.Pid)
 	return child, nil
 }
@@ -99,7 +105,7 @@ func (r *Registry) Run(ctx context.Context, c Cmd) (Exit, error) {
 	return exit, errors.Join(err, killErr, waitErr)
 }
 
-func start(c Cmd) (*Child, error) {
+func start(c Cmd, mark string) (*Child, error) {
 	path, err := lookup(c.Args[0], c.Env, c.Dir)
 	if err != nil {
 		return nil, err
@@ -108,7 +114,7 @@ func start(c Cmd) (*Child, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := newTree(rand.Text())
+	t := newTree(mark)
 	attr, err := t.attr(c.Terminal)
 	var p *os.Process
 	if err == nil {
@@ -202,6 +208,7 @@ func (c *Child) watch() {
 	c.exit = exit
 	c.entry.Leave()
 	close(c.done)
+	c.book.end(c.tree.id)
 }
 
 // PID is the child's process id, and on Unix the number of its group and session.

@@ -5,6 +5,7 @@ package process
 import (
 	"errors"
 	"io/fs"
+	"os"
 )
 
 // ErrNoProcess says that no process has a pid, or that it has ended and only its parent does
@@ -24,4 +25,26 @@ func StartTime(pid int) (int64, error) {
 		return 0, ErrNoProcess
 	}
 	return start, err
+}
+
+// Signal sends a signal to the process that a pid and its [StartTime] name, and to no later
+// holder of the pid. The error is [ErrNoProcess] if that one is gone, [ErrProtected] for this
+// process, pid 1 or below, or a start time that is not known (0).
+func Signal(pid int, start int64, sig os.Signal) error {
+	if pid <= 1 || pid == os.Getpid() || start == 0 {
+		return ErrProtected
+	}
+	p, err := os.FindProcess(pid) // where there are pidfds, holds this holder of the pid
+	if err != nil {
+		return ErrNoProcess
+	}
+	defer p.Release() //nolint:errcheck // nothing was kept
+	if now, err := StartTime(pid); err != nil || now != start {
+		return errors.Join(ErrNoProcess, err)
+	}
+	err = p.Signal(sig)
+	if errors.Is(err, os.ErrProcessDone) {
+		return ErrNoProcess
+	}
+	return err
 }

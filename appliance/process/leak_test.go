@@ -6,6 +6,7 @@ package process
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -46,7 +47,7 @@ func TestLeaks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		raced, err := start(Cmd{Args: []string{"sleep", "3600"}, Env: basicEnv(), StdinPipe: true, StdoutPipe: true, Stderr: &out})
+		raced, err := start(Cmd{Args: []string{"sleep", "3600"}, Env: basicEnv(), StdinPipe: true, StdoutPipe: true, Stderr: &out}, rand.Text())
 		if err != nil {
 			t.Fatal(err)
 		}

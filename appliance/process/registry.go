@@ -28,8 +28,9 @@ type Killer interface {
 type Registry struct {
 	log      *slog.Logger
 	fenced   atomic.Bool
-	inflight atomic.Int64 // past the fence, not yet published
-	live     sync.Map     // *Entry -> nil
+	inflight atomic.Int64           // past the fence, not yet published
+	live     sync.Map               // *Entry -> nil
+	ledger   atomic.Pointer[ledger] // nil = nobody asked for it
 
 	late     sync.Map      // *tree -> nil: killed behind the fence, not yet swept
 	sweeping chan struct{} // held by whoever sweeps them; no hard exit waits for it

@@ -17,6 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// noFollow refuses a link in the place of a file of ours.
+const noFollow = unix.O_NOFOLLOW
+
 // ident names one process for ever: a pid may be used again, but not with the same start.
 type ident struct {
 	pid   int
@@ -269,3 +272,38 @@ func whoami() (self, error) {
 }
 
 func (s self) is(p *proc) bool { return p.pid <= 1 || p.pid == s.pid || p.sid == s.sid }
+
+// reap kills what is alive of lost children and returns how many processes that were.
+func reap(left []lost) int {
+	trees := make([]*tree, 0, len(left))
+	for _, l := range left {
+		t := &tree{pid: l.pid, id: l.mark, since: l.since}
+		if !l.leads() {
+			t.reapedAt.Store(1) // its number may be anybody's by now: only the mark counts
+		}
+		trees = append(trees, t)
+	}
+	known := members{}
+	for range 100 {
+		if sure, err := find(trees, known); sure || err != nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	n := len(known)
+	sweep(trees, time.Now().Add(reapDeadline))
+	return n
+}
+
+// leads reports whether the process that has the child's pid is still the child.
+func (l lost) leads() bool {
+	if l.pid <= 1 {
+		return false
+	}
+	start, err := StartTime(l.pid)
+	if err != nil || start != l.start {
+		return false
+	}
+	value, sure := marks(l.pid)
+	return sure && slices.Contains(strings.Split(value, ","), l.mark)
+}

@@ -257,8 +257,10 @@ func (s *Store) input(t Tenant, key string) (Input, error) {
 			}
 		}
 	}
-	maps.Copy(in.Vars, own)
-	maps.Copy(in.Own, own)
+	for _, values := range []map[string]Text{own, s.c.Credentials(key)} {
+		maps.Copy(in.Vars, values)
+		maps.Copy(in.Own, values)
+	}
 	if !in.Vars[EnvOnePassword].Empty() {
 		return in, nil
 	}

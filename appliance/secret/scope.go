@@ -36,6 +36,7 @@ type layers struct {
 	process func(string) (string, bool) // launch home before Freeze: only asked whether it has a value
 	frozen  map[string]Text             // launch home after Freeze
 	own     map[string]Text             // .env
+	given   map[string]Text             // credentials
 	snap    *Snapshot                   // nil = no sources
 	grants  map[string]string           // launch home
 	managed map[string]Text
@@ -44,7 +45,7 @@ type layers struct {
 // existing reports whether the home, or the launch process below it, has a value of its own. An
 // empty one counts as none.
 func (l layers) existing(name string) bool {
-	if !l.own[name].Empty() || !l.frozen[name].Empty() {
+	if !l.own[name].Empty() || !l.given[name].Empty() || !l.frozen[name].Empty() {
 		return true
 	}
 	if l.process == nil {
@@ -65,6 +66,9 @@ func (l layers) build() *table {
 	}
 	for name, text := range l.own {
 		put(name, text, DotEnv, "")
+	}
+	for name, text := range l.given {
+		put(name, text, Credential, "")
 	}
 	if l.snap != nil {
 		t.applied, t.supplied = l.claims()

@@ -48,12 +48,13 @@ type Kind int
 
 // The origins of a value.
 const (
-	DotEnv  Kind = iota // the home's .env
-	OpEnv               // the home's .op.env: bootstrap of a source, in no scope
-	Sourced             // a secret source; Origin.Source names it
-	Managed             // the administrator's .env
-	Launch              // the environment the process was started with
-	Grant               // an authorization that the launch home's config grants
+	DotEnv     Kind = iota // the home's .env
+	OpEnv                  // the home's .op.env: bootstrap of a source, in no scope
+	Sourced                // a secret source; Origin.Source names it
+	Managed                // the administrator's .env
+	Launch                 // the environment the process was started with
+	Grant                  // an authorization that the launch home's config grants
+	Credential             // a file that the service manager handed to the process
 )
 
 func (k Kind) String() string {
@@ -70,6 +71,8 @@ func (k Kind) String() string {
 		return "launch-process"
 	case Grant:
 		return "grant"
+	case Credential:
+		return "credential"
 	}
 	return "kind " + strconv.Itoa(int(k))
 }

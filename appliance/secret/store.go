@@ -37,7 +37,9 @@ type Config struct {
 	Lookup  func(name string) (string, bool) // the process's environment, live
 	Environ func() []string                  // the same as a list
 	Managed func() string                    // path of the administrator's .env; "" = none
-	Grants  func() map[string]string         // defaults that the launch home's config grants (S1)
+	// Credentials are what the service manager handed over for a home; they beat its .env.
+	Credentials func(key string) map[string]Text
+	Grants      func() map[string]string // defaults that the launch home's config grants (S1)
 
 	// ChildEnv builds the environment of a source's command. nil = an empty one.
 	ChildEnv func(t Tenant, kind string) []string
@@ -102,6 +104,9 @@ func New(c Config) *Store {
 	}
 	if c.Managed == nil {
 		c.Managed = func() string { return "" }
+	}
+	if c.Credentials == nil {
+		c.Credentials = func(string) map[string]Text { return nil }
 	}
 	if c.Grants == nil {
 		c.Grants = func() map[string]string { return nil }
@@ -192,7 +197,7 @@ func (s *Store) read(key string) (map[string]Text, error) {
 
 // layers collects what a scope of e is made of; the caller holds e.mu.
 func (s *Store) layers(e *entry, own map[string]Text) layers {
-	l := layers{key: e.key, global: s.c.Global, own: own, snap: e.snap}
+	l := layers{key: e.key, global: s.c.Global, own: own, given: s.c.Credentials(e.key), snap: e.snap}
 	if !e.foreign {
 		if frozen := s.frozen.Load(); frozen != nil {
 			l.frozen = *frozen

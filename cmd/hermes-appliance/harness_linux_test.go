@@ -33,7 +33,8 @@ const deadline = 90 * time.Second
 type place struct {
 	dir, home string
 	env       []string
-	program   string // "" = the one of this test
+	program   string     // "" = the one of this test
+	passed    []*os.File // what a manager would pass, from 3 on
 }
 
 func newPlace(t testing.TB, files map[string]string) *place {
@@ -167,7 +168,7 @@ func (p *place) launch(t testing.TB, args ...string) *running {
 	}
 	r.cmd = exec.Command(program, args...)
 	r.cmd.Env = append(slices.Clip(p.env), "NOTIFY_SOCKET="+path)
-	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.log
+	r.cmd.Stdout, r.cmd.Stderr, r.cmd.ExtraFiles = &r.out, &r.log, p.passed
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func run() int {
 			}
 		}
 	}()
-	return int(cli.Main(ctx, os.Args[1:], cli.Env{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Now: time.Now, Restart: restart,
+	return int(cli.Main(ctx, cli.Arguments(os.Args, os.Getenv), cli.Env{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Now: time.Now, Restart: restart, Exit: os.Exit,
 	}))
 }

@@ -9,8 +9,11 @@ import (
 	"runtime/debug"
 )
 
-// version is set by a release build: -ldflags "-X …/internal/buildinfo.version=1.2.3".
-var version = ""
+// version and revision are set by a release build, which .ci/release is: -ldflags "-X
+// …/internal/buildinfo.version=1.2.3". A build from an archive of the source knows no commit.
+//
+//nolint:gochecknoglobals // the linker can set nothing else
+var version, revision = "", ""
 
 // Info describes the running binary.
 type Info struct {
@@ -24,7 +27,7 @@ type Info struct {
 
 // Read returns the description.
 func Read() Info {
-	i := Info{Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	i := Info{Version: version, Revision: revision, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	bi, ok := debug.ReadBuildInfo()
 	if !ok {
 		bi = &debug.BuildInfo{}
@@ -32,7 +35,9 @@ func Read() Info {
 	for _, s := range bi.Settings {
 		switch s.Key {
 		case "vcs.revision":
-			i.Revision = s.Value
+			if i.Revision == "" {
+				i.Revision = s.Value
+			}
 		case "vcs.modified":
 			i.Modified = s.Value == "true"
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hermes-appliance/hermes-appliance/appliance"
 	"github.com/hermes-appliance/hermes-appliance/appliance/config"
 	"github.com/hermes-appliance/hermes-appliance/installer"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
@@ -33,6 +34,7 @@ type Env struct {
 	Getenv         func(string) string
 	Now            func() time.Time
 	Restart        <-chan struct{} // somebody asks the gateway to drain and start again; nil = nobody can
+	Exit           func(code int)  // ends the process at once; nil = it cannot be
 }
 
 // Main runs one command line and returns the exit code. The result goes to Stdout, errors to
@@ -52,7 +54,7 @@ func Main(ctx context.Context, args []string, env Env) exitcode.Code {
 		err = &usageError{err}
 	}
 	code := exitcode.Of(err)
-	if ctx.Err() != nil && code == exitcode.Error {
+	if _, said := errors.AsType[*appliance.StopError](err); ctx.Err() != nil && code == exitcode.Error && !said {
 		code = exitcode.Interrupted
 	}
 	if f := cmd.Flags().Lookup("json"); f != nil && f.Value.String() == "true" {

@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +22,7 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 	"github.com/hermes-appliance/hermes-appliance/appliance/redact"
+	"github.com/hermes-appliance/hermes-appliance/appliance/secret"
 	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
 	"github.com/hermes-appliance/hermes-appliance/internal/buildinfo"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
@@ -40,6 +40,7 @@ type runOptions struct {
 	homeOptions
 	// external is what launchd's definition passes on; it changes nothing here.
 	external bool
+	replace  bool
 }
 
 func newGatewayRun(st *state) *cobra.Command {
@@ -56,6 +57,7 @@ func newGatewayRun(st *state) *cobra.Command {
 	cmd.RunE = handler(st, func(ctx context.Context, env Env) error { return o.run(ctx, env) })
 	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage, exitcode.Locked, exitcode.Restart, exitcode.Config)
 	o.register(cmd)
+	cmd.Flags().BoolVar(&o.replace, "replace", false, "end the gateway that runs on this home first; no service manager but s6 may start it so")
 	cmd.Flags().BoolVar(&o.external, "external-supervisor", false, "somebody else starts it again")
 	return cmd
 }
@@ -67,7 +69,26 @@ func (e *configError) Error() string           { return e.err.Error() }
 func (e *configError) Unwrap() error           { return e.err }
 func (e *configError) ExitCode() exitcode.Code { return exitcode.Config }
 
+// run runs the gateway. Under a manager that starts it again half a second later, one that
+// cannot start takes its time to fail; from the claim on the ledger of starts does that.
 func (o *runOptions) run(ctx context.Context, env Env) error {
+	began := env.Now()
+	err := o.serve(ctx, env)
+	code := exitcode.Of(err)
+	if env.Getenv("HERMES_SUPERVISED_CHILD") == "" || code == exitcode.OK || code == exitcode.Restart || code == exitcode.Config {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(slowFailure - env.Now().Sub(began)):
+	}
+	return err
+}
+
+// slowFailure is how long a supervised start that fails takes at least.
+const slowFailure = 5 * time.Second
+
+func (o *runOptions) serve(ctx context.Context, env Env) error {
 	h, err := o.locate(env)
 	if err != nil {
 		return err
@@ -78,6 +99,11 @@ func (o *runOptions) run(ctx context.Context, env Env) error {
 	notices, err := current(h, env)
 	if err != nil {
 		return err
+	}
+	if o.replace {
+		if err := replace(ctx, env, h); err != nil {
+			return err
+		}
 	}
 	return serve(ctx, env, h, notices, nil)
 }
@@ -130,9 +156,15 @@ func serve(ctx context.Context, env Env, h home.Home, notices []string, ready fu
 		bin = ""
 	}
 	build := buildinfo.Read()
-	e, err := appliance.NewEnvironments(appliance.Options{
-		Launch: h, Environ: childenv.TakeEnviron(), Log: log, BinDir: dirOf(bin), Latest: migrate.Latest(),
-	})
+	pid := os.Getpid()
+	sockets, err := takeSockets(env.Getenv, pid)
+	if err != nil {
+		return &configError{err}
+	}
+	for _, name := range sockets.unknown("api_server", "webhook") {
+		log.Warn("the service manager passed a socket that nothing here serves", "name", name)
+	}
+	e, err := environments(env, h, log, bin)
 	if err != nil {
 		return err
 	}
@@ -146,17 +178,35 @@ func serve(ctx context.Context, env Env, h home.Home, notices []string, ready fu
 	return appliance.Serve(ctx, appliance.ServeOptions{
 		Environments: e, Log: log, Now: env.Now, Argv: append([]string{bin}, "gateway", "run"), Version: build.Version, Revision: build.Revision,
 		Temp: temp(env), Notices: notices, Restart: env.Restart,
-		Listen: func(ctx context.Context, address string) (net.Listener, error) {
-			return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-		},
+		Listen: sockets.listen, Watchdog: watchdogTime(env.Getenv, pid), Exit: env.Exit, Dump: env.Stderr,
 		Ready: func(s gateway.Status) {
 			tell("ready", notify.Ready(ctx, fmt.Sprintf("serving %d profiles", len(s.Profiles))))
 			if ready != nil {
 				ready(s)
 			}
 		},
-		Alive: func() { tell("alive", notify.Alive(ctx)) },
+		Alive:   func() { tell("alive", notify.Alive(context.WithoutCancel(ctx))) },
+		Waiting: func(d time.Duration) { tell("waiting", notify.Wait(ctx, d)) },
 	})
+}
+
+// environments reads what the profiles and the service manager say of secrets. What the manager
+// hands over wrongly, is not run on.
+func environments(env Env, h home.Home, log *slog.Logger, bin string) (*appliance.Environments, error) {
+	var given secret.Credentials
+	if dir := env.Getenv("CREDENTIALS_DIRECTORY"); dir != "" {
+		var err error
+		if given, err = secret.ReadCredentials(dir); err != nil {
+			return nil, &configError{err}
+		}
+	}
+	e, err := appliance.NewEnvironments(appliance.Options{
+		Launch: h, Environ: others(childenv.TakeEnviron()), Log: log, BinDir: dirOf(bin), Latest: migrate.Latest(), Credentials: given,
+	})
+	if _, ok := errors.AsType[*secret.CredentialError](err); ok {
+		return nil, &configError{err}
+	}
+	return e, err
 }
 
 func dirOf(path string) string {

@@ -61,10 +61,11 @@ type imagesBuildOptions struct {
 func newImagesBuild(st *state) *cobra.Command {
 	var o imagesBuildOptions
 	cmd := &cobra.Command{
-		Use: "build [FLAGS]", Short: "Build the sandbox image",
+		Use: "build [FLAGS]", Short: "Build the sandbox image, or the gateway's",
 		Long: "Builds the sandbox image with a container engine from the pins of " + images.LockPath + ". The same pins give the\n" +
-			"same image ID. What is built is not proven: see \"images smoke\".",
-		Example:               "  hermes-appliance images build --tag hermes-sandbox:dev --browser debian --cua standin",
+			"same image ID. What is built is not proven: see \"images smoke\". With --program it builds the gateway's image.",
+		Example: "  hermes-appliance images build --tag hermes-sandbox:dev --browser debian --cua standin\n" +
+			"  hermes-appliance images build --tag hermes-appliance:dev --program dist/hermes-appliance_1.2.3_linux_amd64",
 		DisableFlagsInUseLine: true, Args: cobra.NoArgs,
 		RunE: handler(st, func(ctx context.Context, env Env) error { return o.run(ctx, env) }),
 	}
@@ -72,6 +73,7 @@ func newImagesBuild(st *state) *cobra.Command {
 	o.dirOptions.register(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.Tag, "tag", "hermes-sandbox:dev", "`NAME` of the image in the engine")
+	f.StringVar(&o.Program, "program", "", "`FILE` of this program for Linux, static: build the gateway's image with it")
 	f.StringVar(&o.Base, "base", "", "`IMAGE` to begin with, or the tar of a root filesystem (default the lock's)")
 	f.StringVar(&o.Browser, "browser", "playwright", "whose Chromium: playwright, or debian where only that can be reached")
 	f.StringVar(&o.Cua, "cua", "release", "which cua-driver: release, or standin, which only lists windows")

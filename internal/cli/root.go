@@ -35,7 +35,7 @@ func newRoot(st *state) *cobra.Command {
 	})
 	root.AddCommand(newUp(st), newInstall(st), newUninstall(st), newStart(st), newStop(st), newRestart(st),
 		newStatus(st), newLogs(st), newDoctor(st), newGateway(st), newMigrate(st), newConfig(st), newProfile(st),
-		newEnv(st), newMetrics(st), newSandbox(st), newCheckpoints(st), newImages(st), newVersion(st), newCompletion(st),
+		newEnv(st), newMetrics(st), newSandbox(st), newCheckpoints(st), newImages(st), newContainer(st), newVersion(st), newCompletion(st),
 		newMan(st))
 	return root
 }

@@ -46,23 +46,8 @@ func (o *upOptions) run(ctx context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
-	if r, ok, err := gateway.Running(h); err == nil && ok {
-		return &home.LockedError{Home: h, Holder: fmt.Sprint(r.PID), Runs: true}
-	}
-	if err := unserved(h); err != nil {
+	if err := o.bring(ctx, env, h); err != nil {
 		return err
-	}
-	made, err := makeHome(h)
-	if err != nil {
-		return err
-	}
-	if made {
-		fmt.Fprintf(env.Stderr, "made a new home in %s\n", h.Dir) //nolint:errcheck // the gateway is what counts
-	} else {
-		m := migrateOptions{home: o.home, profile: o.profile, all: o.profile == "", quiet: true}
-		if err := m.run(ctx, env); err != nil && exitcode.Of(err) != exitcode.Newer {
-			return err
-		}
 	}
 	notices, err := current(h, env)
 	if err != nil {
@@ -76,6 +61,30 @@ func (o *upOptions) run(ctx context.Context, env Env) error {
 	return serve(ctx, env, h, notices, func(s gateway.Status) {
 		fmt.Fprint(env.Stdout, upText(h, s)) //nolint:errcheck // the gateway is what counts
 	})
+}
+
+// bring makes a home where there is none, else it migrates what is there, every profile too
+// unless one is named.
+func (o *homeOptions) bring(ctx context.Context, env Env, h home.Home) error {
+	if r, ok, err := gateway.Running(h); err == nil && ok {
+		return &home.LockedError{Home: h, Holder: fmt.Sprint(r.PID), Runs: true}
+	}
+	if err := unserved(h); err != nil {
+		return err
+	}
+	made, err := makeHome(h)
+	if err != nil {
+		return err
+	}
+	if made {
+		fmt.Fprintf(env.Stderr, "made a new home in %s\n", h.Dir) //nolint:errcheck // the gateway is what counts
+		return nil
+	}
+	m := migrateOptions{home: o.home, profile: o.profile, all: o.profile == "", quiet: true}
+	if err := m.run(ctx, env); err != nil && exitcode.Of(err) != exitcode.Newer {
+		return err
+	}
+	return nil
 }
 
 // person reports whether somebody sits at the other end.

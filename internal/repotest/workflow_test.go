@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/rhysd/actionlint"
+
+	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 )
 
 // pinned is an action at a commit, with the version that the commit is in a comment.
@@ -128,6 +131,59 @@ func TestWorkflows(t *testing.T) {
 		for _, f := range found {
 			t.Errorf("%s:%s", path, f)
 		}
+	}
+}
+
+// TestWorkflowCommands: what a workflow runs is a script of the repository that runs the same
+// anywhere, and there.
+func TestWorkflowCommands(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.y*ml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	scripts := 0
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, _ := actionlint.Parse(data)
+		for _, job := range w.Jobs {
+			for _, step := range job.Steps {
+				run, ok := step.Exec.(*actionlint.ExecRun)
+				if !ok {
+					continue
+				}
+				for _, name := range regexp.MustCompile(`\.ci/[a-z-]+`).FindAllString(run.Run.Value, -1) {
+					scripts++
+					if info, err := os.Stat(filepath.Join(root, name)); err != nil || info.Mode()&0o111 == 0 {
+						t.Errorf("%s:%d: %s cannot be run: %v", path, run.Run.Pos.Line, name, err)
+					}
+				}
+			}
+		}
+	}
+	if scripts < 8 {
+		t.Errorf("%d scripts found: the pattern of this test is wrong", scripts)
+	}
+}
+
+// TestShellScripts lints every shell script that no other test does.
+func TestShellScripts(t *testing.T) {
+	t.Parallel()
+	shellcheck, err := exec.LookPath("shellcheck")
+	testkit.Need(t, "shellcheck", err == nil, "no shellcheck on PATH")
+	scripts, err := filepath.Glob(filepath.Join(root, ".ci", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"postinstall", "preremove", "postremove"} {
+		scripts = append(scripts, filepath.Join(root, "installer", "package", name))
+	}
+	out, err := exec.CommandContext(t.Context(), shellcheck, append([]string{"--severity=warning"}, scripts...)...).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

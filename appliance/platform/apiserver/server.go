@@ -104,6 +104,16 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
+// Retire has no connection used for another request than the one it is at; new connections are
+// served as before.
+func (s *Server) Retire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, hs := range s.http {
+		hs.SetKeepAlivesEnabled(false)
+	}
+}
+
 // Shutdown accepts nothing more and waits for the requests that are being answered; their
 // turns are ended by whoever owns them. When ctx ends first, what is open is cut, and its
 // error is returned.

@@ -79,7 +79,9 @@ func Boot(t testing.TB, init Init) *Machine {
 	}
 	switch init {
 	case Systemd:
-		args = append(args, "--stop-signal", "SIGRTMIN+3", image, "/sbin/init")
+		// Mounts that systemd makes in a namespace of their own, as for credentials, must come back
+		// from there. It shares them itself, except in a container.
+		args = append(args, "--stop-signal", "SIGRTMIN+3", image, "sh", "-c", "mount --make-rshared / && exec /sbin/init")
 	case OpenRC:
 		args = append(args, "--stop-signal", "SIGINT", image, "/sbin/init")
 	case None:

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hermes-appliance/hermes-appliance/service"
+)
+
+// systemdRestart: reload lets a turn finish, exits 75, and the manager brings it back.
+func systemdRestart(t *testing.T, s *served) {
+	s.fresh()
+	old := s.pid()
+	answer := make(chan string, 1)
+	go func() {
+		_, body, err := s.request("/v1/chat/completions", chat("run: sleep 1.5; echo fin-$((2+3))"))
+		answer <- fmt.Sprint(body, err)
+	}()
+	s.m.Until("the command runs", func() bool { return s.alive("sleep 1.5") })
+	s.ctl("reload " + s.spec.Name + ".service")
+	if got := <-answer; !strings.Contains(got, "fin-5") {
+		t.Errorf("the turn: %s", got)
+	}
+	s.again(old)
+	if got := s.number("NRestarts"); got != 1 {
+		t.Errorf("restarts: %d", got)
+	}
+	// 75 counts as a success, of which systemd says nothing.
+	if log := s.journal(); !strings.Contains(log, "a restart was asked for") || !strings.Contains(log, "Scheduled restart job") {
+		t.Errorf("it did not ask to be started again:\n%s", log)
+	}
+}
+
+// journal is what the manager wrote of it and it itself.
+func (s *served) journal() string {
+	s.t.Helper()
+	return s.m.Run("root", "journalctl --no-pager -n 300 -u "+s.spec.Name+".service")
+}
+
+// systemdWatchdog: a process that does nothing any more is killed and replaced, with what it ran.
+func systemdWatchdog(t *testing.T, s *served) {
+	s.dropIn("[Service]\nWatchdogSec=3\n")
+	defer s.dropIn("")
+	s.fresh()
+	s.hang("sleep 4001", "sleep 4001")
+	old := s.pid()
+	time.Sleep(4 * time.Second) // longer than the watchdog's time: it is fed
+	if got := s.pid(); got != old {
+		t.Fatalf("a process that works was replaced: %s, %s", old, got)
+	}
+	s.m.Run("root", "kill -STOP "+old)
+	s.again(old)
+	if s.alive("sleep 4001") {
+		t.Error("a command is left")
+	}
+	s.m.Until("the manager says why", func() bool {
+		return strings.Contains(s.m.Run("root", "journalctl --no-pager -u "+s.spec.Name+".service"), "Failed with result 'watchdog'")
+	})
+	if got := s.run("echo back-$((1+1))"); !strings.Contains(got, "back-2") {
+		t.Errorf("after it: %s", got)
+	}
+}
+
+// systemdKill: what a killed gateway ran ends with it, stubborn or not.
+func systemdKill(t *testing.T, s *served) {
+	s.fresh()
+	s.hang("trap '' TERM HUP; sleep 4002; sleep 4003", "sleep 4002")
+	old := s.pid()
+	s.m.Run("root", "kill -KILL "+old)
+	s.again(old)
+	for _, sign := range []string{"sleep 4002", "sleep 4003"} {
+		if s.alive(sign) {
+			t.Errorf("%s is left", sign)
+		}
+	}
+	if got := s.run("echo back-$((1+1))"); !strings.Contains(got, "back-2") {
+		t.Errorf("after it: %s", got)
+	}
+}
+
+// systemdStop: a stubborn command does not keep it from stopping, and nothing is left.
+func systemdStop(t *testing.T, s *served) {
+	s.fresh()
+	s.hang("trap '' TERM HUP INT; sleep 4004; sleep 4005", "sleep 4004")
+	s.ctl("stop " + s.spec.Name + ".service")
+	if got := s.prop("Result") + " " + s.prop("ActiveState") + " " + s.prop("ExecMainStatus"); got != "success inactive 0" {
+		t.Errorf("stopped: %s", got)
+	}
+	if out, code := s.m.Try("root", "pgrep -u hermes -a"); code == 0 {
+		t.Errorf("left: %s", out)
+	}
+	if log := s.journal(); strings.Contains(log, "timed out") {
+		t.Errorf("it had to be killed:\n%s", log)
+	}
+}
+
+// systemdParked: a home that the program cannot run on is not tried again.
+func systemdParked(t *testing.T, s *served) {
+	s.ctl("stop " + s.spec.Name + ".service")
+	s.m.Run("root", "rm -f /var/lib/hermes/gateway-starts.log; sed -i s/50/46/ /var/lib/hermes/config.yaml")
+	if _, code := s.m.Try("root", "systemctl start hermes-gateway.service"); code == 0 {
+		t.Error("it started")
+	}
+	if got := s.prop("ActiveState") + s.prop("ExecMainStatus") + s.prop("NRestarts"); got != "failed780" {
+		t.Errorf("parked: %s", got)
+	}
+	time.Sleep(time.Second) // twice RestartSec
+	if got := s.prop("ActiveState") + s.prop("NRestarts"); got != "failed0" {
+		t.Errorf("it was started again: %s", got)
+	}
+	if log := s.journal(); !strings.Contains(log, "migrate --home /var/lib/hermes") {
+		t.Errorf("nobody is told what to do:\n%s", log)
+	}
+	s.m.Run("root", "sed -i s/46/50/ /var/lib/hermes/config.yaml")
+	s.ctl("reset-failed " + s.spec.Name + ".service")
+}
+
+// systemdStorm: a gateway that waits out a storm is not killed for not being ready.
+func systemdStorm(t *testing.T, s *served) {
+	s.dropIn("[Service]\nTimeoutStartSec=3\n")
+	defer s.dropIn("")
+	s.m.Run("root", "rm -f /var/lib/hermes/gateway-starts.log; for i in 1 2 3 4 5; do date +%s.000; done >/var/lib/hermes/gateway-starts.log; chown hermes /var/lib/hermes/gateway-starts.log")
+	s.ctl("start " + s.spec.Name + ".service")
+	if got := s.number("NRestarts"); got != 0 {
+		t.Errorf("restarts: %d", got)
+	}
+	if log := s.journal(); !strings.Contains(log, "too many starts") {
+		t.Errorf("it did not wait:\n%s", log)
+	}
+	if status, _, err := s.request("/health", ""); err != nil || status != http.StatusOK {
+		t.Errorf("after it: %d %v", status, err)
+	}
+}
+
+// systemdLoad: with its listener held by the manager, no request fails while the gateway is
+// replaced under load.
+func systemdLoad(t *testing.T, s *served) {
+	s.ctl("stop " + s.spec.Name + ".service")
+	s.spec.Sockets = []service.Socket{{Name: "api_server", Listen: fmt.Sprintf("127.0.0.1:%d", s.port)}}
+	s.write()
+	s.m.Run("root", "rm -f /var/lib/hermes/gateway-starts.log")
+	s.ctl("enable --now " + s.spec.Name + ".socket")
+	// The socket alone starts it.
+	if got := s.run("echo woken-$((1+1))"); !strings.Contains(got, "woken-2") {
+		t.Errorf("through the socket: %s", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	var asked, longest atomic.Int64
+	for i := range 4 {
+		done.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				path, body, want := "/health", "", "ok"
+				if i%2 == 0 {
+					path, body, want = "/v1/chat/completions", chat(fmt.Sprintf("run: echo n-$((%d+1))", n)), fmt.Sprintf("n-%d", n+1)
+				}
+				began := time.Now()
+				status, text, err := s.request(path, body)
+				if took := int64(time.Since(began)); took > longest.Load() {
+					longest.Store(took)
+				}
+				if asked.Add(1); err != nil || status != http.StatusOK || !strings.Contains(text, want) {
+					t.Errorf("request %d of client %d: %d %s %v", n, i, status, text, err)
+					return
+				}
+			}
+		})
+	}
+	for range 3 {
+		before := asked.Load()
+		s.m.Until("there is load", func() bool { return asked.Load() > before+20 || t.Failed() })
+		old := s.pid()
+		s.ctl("reload " + s.spec.Name + ".service")
+		s.again(old)
+	}
+	before := asked.Load()
+	s.m.Until("the last one serves", func() bool { return asked.Load() > before+20 || t.Failed() })
+	cancel()
+	done.Wait()
+	if got := s.number("NRestarts"); got != 3 {
+		t.Errorf("restarts: %d", got)
+	}
+	t.Logf("%d requests over 3 restarts, the slowest took %s", asked.Load(), time.Duration(longest.Load()).Round(time.Millisecond))
+	if got := s.m.Run("root", "cat /proc/"+s.pid()+"/net/tcp | grep -c ':21C2 00000000:0000 0A'"); got != "1" {
+		t.Errorf("%s listeners on 8642", got)
+	}
+}
+
+// systemdReboot: both kinds of services come back by themselves, after a clean reboot and after
+// a power cut; a user's needs nobody to log in.
+func systemdReboot(t *testing.T, s *served) {
+	uid := s.m.AddUser("ada")
+	s.m.Run("root", "loginctl enable-linger ada")
+	s.m.Until("ada's manager runs", func() bool {
+		return s.m.Exists(fmt.Sprintf("/run/user/%d/systemd/private", uid))
+	})
+	mine := serve(t, s.m, &served{user: "ada", port: 8700, spec: service.Spec{
+		Name: service.Base, Scope: service.User, Home: "/home/ada/.hermes", Exec: []string{program, "gateway", "run"}, Watchdog: 2 * time.Minute,
+	}})
+	mine.ctl("enable --now " + mine.spec.Name + ".service")
+	if got := mine.run("id -un"); !strings.Contains(got, "ada") {
+		t.Errorf("ada's gateway: %s", got)
+	}
+	s.m.Run("root", "rm -f /var/lib/hermes/gateway-starts.log")
+	for name, boot := range map[string]func(){"reboot": s.m.Reboot, "power cut": s.m.PowerCut} {
+		s.hang("sleep 4006", "sleep 4006")
+		boot()
+		for _, g := range []*served{s, mine} {
+			g.m.Until("it is up after a "+name, func() bool {
+				status, _, err := g.request("/health", "")
+				return err == nil && status == http.StatusOK
+			})
+			if got := g.run("echo up-$((3+4))"); !strings.Contains(got, "up-7") {
+				t.Errorf("after a %s: %s", name, got)
+			}
+			if got := g.prop("ActiveState"); got != "active" {
+				t.Errorf("after a %s: %s", name, got)
+			}
+		}
+	}
+}
