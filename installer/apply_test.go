@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 
+//go:build unix
+
 package installer
 
 import (
@@ -23,17 +25,17 @@ import (
 type scene struct {
 	name string
 	make func(t testing.TB, w *world)
-	act  func(h Host, t testing.TB, w *world) error
+	act  func(t testing.TB, h Host, w *world) error
 }
 
-func install(c Choice, o Options) func(Host, testing.TB, *world) error {
-	return func(h Host, t testing.TB, w *world) error {
+func install(c Choice, o Options) func(testing.TB, Host, *world) error {
+	return func(t testing.TB, h Host, w *world) error {
 		_, err := h.Install(t.Context(), w.request(t, c, o))
 		return err
 	}
 }
 
-func uninstall(h Host, t testing.TB, _ *world) error {
+func uninstall(t testing.TB, h Host, _ *world) error {
 	target, _, err := h.Resolve(t.Context(), systemWide)
 	if err != nil {
 		t.Fatal(err)
@@ -50,8 +52,10 @@ func scenes() []scene {
 			testkit.WriteTree(t, w.root, map[string]string{testUnit: "[Service]\nExecStart=/usr/bin/hermes gateway run\nEnvironment=HERMES_HOME=/home/ada/.hermes\n"})
 			w.change(func(p *played) { p.Loaded = w.text(w.dir(nil), filepath.Base(testUnit)) })
 		}, install(systemWide, Options{Force: true})},
-		{"a user without a manager", func(_ testing.TB, w *world) { w.user, w.uid = false, ada(); w.env = map[string]string{"USER": "ada"} },
-			install(Choice{Scope: service.User, Home: "/home/ada/.hermes"}, Options{})},
+		{
+			"a user without a manager", func(_ testing.TB, w *world) { w.user, w.uid = false, ada(); w.env = map[string]string{"USER": "ada"} },
+			install(Choice{Scope: service.User, Home: "/home/ada/.hermes"}, Options{}),
+		},
 		{"uninstall", func(t testing.TB, w *world) {
 			w.mustInstall(t, systemWide, Options{})
 			testkit.WriteTree(t, w.root, map[string]string{testUnit + ".d/mine.conf": "[Service]\nNice=5\n", testUnit + ".bak-0123": "old"})
@@ -83,7 +87,7 @@ func TestEveryPointFails(t *testing.T) {
 					}
 					return nil
 				}
-				err := s.act(h, t, w)
+				err := s.act(t, h, w)
 				if at == "" {
 					if err != nil {
 						t.Fatalf("without a fault: %v", err)
@@ -103,7 +107,7 @@ func TestEveryPointFails(t *testing.T) {
 				if diff := cmp.Diff(before, w.snapshot(t)); diff != "" && !soft {
 					t.Errorf("%s: not everything is undone (-before +after):\n%s", at, diff)
 				}
-				if err := s.act(w.host(), t, w); err != nil {
+				if err := s.act(t, w.host(), w); err != nil {
 					t.Errorf("%s: the next run: %v", at, err)
 				}
 			}
@@ -137,7 +141,7 @@ func TestUndoFails(t *testing.T) {
 					}
 					return nil
 				}
-				err := s.act(h, t, w)
+				err := s.act(t, h, w)
 				if at == "" {
 					break
 				}
@@ -182,7 +186,7 @@ func TestFilesFail(t *testing.T) {
 					}
 					return nil
 				}}
-				err := s.act(h, t, w)
+				err := s.act(t, h, w)
 				if at == "" {
 					break
 				}
@@ -196,7 +200,7 @@ func TestFilesFail(t *testing.T) {
 					if _, serr := w.host().settle(t.Context(), w.request(t, systemWide, Options{}).Target); serr != nil {
 						t.Errorf("%s: %v", at, serr)
 					}
-					if serr := s.act(w.host(), t, w); serr != nil {
+					if serr := s.act(t, w.host(), w); serr != nil {
 						t.Errorf("%s: the next run: %v; left (-before +after):\n%s", at, serr, diff)
 					}
 				}
@@ -232,7 +236,7 @@ func victim(root string) int {
 	var t testing.T // only what a scene needs of it
 	for _, s := range scenes() {
 		if s.name == os.Getenv("INSTALLER_TEST_SCENE") {
-			if err := s.act(h, fakeT{&t}, w); err != nil {
+			if err := s.act(fakeT{&t}, h, w); err != nil {
 				fmt.Println("failed:", err)
 				return 1
 			}
@@ -292,7 +296,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 							t.Errorf("%s(-before +after):\n%s", out, diff)
 						}
 					}
-					if err := s.act(w.host(), t, w); err != nil {
+					if err := s.act(t, w.host(), w); err != nil {
 						t.Errorf("%sthe next run: %v", out, err)
 					}
 					o, err := w.host().Observe(t.Context(), target, Desired{})

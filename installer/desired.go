@@ -73,7 +73,7 @@ func (h Host) Desired(s service.Spec, t Target, o Options) (Desired, error) {
 		d.add(Definition, filepath.Join(t.dir(), f.Name), f.Data, 0o755)
 		d.Units = []string{t.Unit()}
 		if h.Offline && d.Enable && t.Kind == OpenRC {
-			d.link(Autostart, "/etc/runlevels/default/"+t.Name, t.file())
+			d.link("/etc/runlevels/default/"+t.Name, t.file())
 		}
 	case Systemd:
 		err = d.systemd(h, s)
@@ -81,7 +81,7 @@ func (h Host) Desired(s service.Spec, t Target, o Options) (Desired, error) {
 	return d, err
 }
 
-func (d Desired) paths() []string {
+func (d *Desired) paths() []string {
 	out := make([]string, 0, len(d.Files))
 	for _, f := range d.Files {
 		out = append(out, f.Path)
@@ -93,8 +93,8 @@ func (d *Desired) add(role Role, path, data string, mode fs.FileMode) {
 	d.Files = append(d.Files, Artefact{Path: path, Role: role, Data: []byte(data), Mode: mode})
 }
 
-func (d *Desired) link(role Role, path, to string) {
-	d.Files = append(d.Files, Artefact{Path: path, Role: role, Link: to})
+func (d *Desired) link(path, to string) {
+	d.Files = append(d.Files, Artefact{Path: path, Role: Autostart, Link: to})
 }
 
 func (d *Desired) systemd(h Host, s service.Spec) error {
@@ -128,7 +128,7 @@ func (d *Desired) systemd(h Host, s service.Spec) error {
 			default:
 				wants = "default.target.wants"
 			}
-			d.link(Autostart, filepath.Join(d.dir(), wants, u), filepath.Join(d.dir(), u))
+			d.link(filepath.Join(d.dir(), wants, u), filepath.Join(d.dir(), u))
 		}
 	}
 	if d.Linger && d.Enable {

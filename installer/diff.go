@@ -38,7 +38,7 @@ func (p Plan) Diff() string {
 }
 
 // Text prints every file as it would be, each with its path before it.
-func (d Desired) Text() string {
+func (d *Desired) Text() string {
 	var b strings.Builder
 	for _, f := range d.Files {
 		if f.Link != "" {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 
+//go:build unix
+
 package installer
 
 import (
@@ -284,7 +286,7 @@ func (w *world) loginctl(verb, name string) (Result, error) {
 	case "enable-linger":
 		os.MkdirAll(filepath.Dir(mark), 0o755)
 		if err := os.WriteFile(mark, nil, 0o644); err != nil {
-			return Result{Code: 1, Err: err.Error()}, nil
+			return Result{}, err
 		}
 		w.bus(true)
 	case "disable-linger":

@@ -66,7 +66,7 @@ func (r *run) write() error {
 	if err != nil {
 		return err
 	}
-	return r.h.Files.Write(r.h.path(r.t.journal()), append(data, '\n'), atomicfile.Options{Mode: 0o600})
+	return r.h.Files.Write(r.h.path(r.t.journal()), append(data, '\n'), atomicfile.Options{Mode: 0o600, Temp: staged(r.t.journal())})
 }
 
 // StepError is a step that failed. Unless Left names something, everything is as it was before
@@ -198,6 +198,9 @@ func (h Host) lock(ctx context.Context, t Target) (release func() error, err err
 	unlock, err := home.LockFile(ctx, file)
 	if err != nil {
 		return nil, err
+	}
+	if err := h.sweep(t.journal()); err != nil {
+		return nil, errors.Join(err, unlock())
 	}
 	return func() error {
 		var err error

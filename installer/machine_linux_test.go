@@ -123,7 +123,9 @@ func machineSystem(t *testing.T, f fleet) {
 	t.Run("what runs with the gateway only asks", func(t *testing.T) {
 		pid := h.ready("root")
 		// What still runs there when the gateway has ended is killed with it.
-		out, _ := h.Try("root", fmt.Sprintf(`c=$(sed -n 's/^1:name=systemd://p' /proc/%d/cgroup); echo $$ >/sys/fs/cgroup/systemd"$c"/cgroup.procs
+		out, _ := h.Try("root", fmt.Sprintf(`d=/sys/fs/cgroup/systemd c=$(sed -n 's/^[0-9]*:name=systemd://p' /proc/%[1]d/cgroup)
+[ -n "$c" ] || d=/sys/fs/cgroup c=$(sed -n 's/^0:://p' /proc/%[1]d/cgroup)
+case $c in */hermes-gateway.service) echo $$ >"$d$c/cgroup.procs" || exit 1 ;; *) exit 1 ;; esac
 hermes-appliance uninstall || echo refused; hermes-appliance stop || echo refused; hermes-appliance restart`, pid))
 		if !strings.Contains(out, "asked") || strings.Count(out, "refused\n") != 2 {
 			t.Errorf("%s", out)
@@ -168,7 +170,8 @@ hermes-appliance uninstall || echo refused; hermes-appliance stop || echo refuse
 	if !h.Exists("/home/ada/.hermes/config.yaml") || !h.Exists("/home/ada/.hermes/.env") {
 		t.Error("the home was touched")
 	}
-	h.do("root", 0, "uninstall --run-as-user ada --home /home/ada/.hermes")
+	h.do("root", 0, "uninstall")
+	h.do("root", 0, "uninstall --home /home/ada/.hermes")
 }
 
 // machineUser: a service of an ordinary user, who is not logged in: it takes linger, and then it
@@ -217,10 +220,14 @@ func machineUndone(t *testing.T, f fleet) {
 		{"masked", "systemctl mask hermes-gateway.service", "systemctl unmask hermes-gateway.service", 5, "unmask"},
 		{"masked for now", "systemctl mask --runtime hermes-gateway.service", "systemctl unmask --runtime hermes-gateway.service", 5, "unmask"},
 		{"read-only directory", "mount -o bind /etc/systemd/system /etc/systemd/system && mount -o remount,bind,ro /etc/systemd/system", "umount /etc/systemd/system", 5, "read-only"},
-		{"full disk", "cp -a /etc/systemd/system /root/copy && mount -t tmpfs -o size=64k tmpfs /etc/systemd/system && cp -a /root/copy/. /etc/systemd/system/ && (cat /dev/zero > /etc/systemd/system/fill || true)",
-			"umount /etc/systemd/system; rm -r /root/copy", 1, "everything is undone"},
-		{"a program that does not start", "mkdir -p /etc/systemd/system/hermes-gateway.service.d && printf '[Service]\\nExecStart=\\nExecStart=/bin/false\\n' > /etc/systemd/system/hermes-gateway.service.d/zz.conf",
-			"rm -r /etc/systemd/system/hermes-gateway.service.d", 1, "everything is undone"},
+		{
+			"full disk", "cp -a /etc/systemd/system /root/copy && mount -t tmpfs -o size=64k tmpfs /etc/systemd/system && cp -a /root/copy/. /etc/systemd/system/ && (cat /dev/zero > /etc/systemd/system/fill || true)",
+			"umount /etc/systemd/system; rm -r /root/copy", 1, "everything is undone",
+		},
+		{
+			"a program that does not start", "mkdir -p /etc/systemd/system/hermes-gateway.service.d && printf '[Service]\\nExecStart=\\nExecStart=/bin/false\\n' > /etc/systemd/system/hermes-gateway.service.d/zz.conf",
+			"rm -r /etc/systemd/system/hermes-gateway.service.d", 1, "everything is undone",
+		},
 	} {
 		h.Run("root", c.make)
 		before := h.hostFiles()

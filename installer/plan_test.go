@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 
+//go:build unix
+
 package installer
 
 import (
@@ -23,7 +25,7 @@ func steps(p Plan) []string {
 	out := []string{}
 	for _, s := range p.Steps {
 		if !s.Op.silent() && !s.Quiet && s.Op != OpMkdir {
-			line := strings.Split(s.String(), "  (")[0]
+			line, _, _ := strings.Cut(s.String(), "  (")
 			out = append(out, strings.Join(strings.Fields(strings.ReplaceAll(line, "/etc/systemd/system/hermes-gateway.service", "U")), " "))
 		}
 	}

@@ -138,6 +138,9 @@ var errChanged = errors.New("was changed by somebody else meanwhile")
 
 // put makes a path what an image says, if it is still what another one says.
 func (h Host) put(path string, from, to Image) error {
+	if err := h.sweep(path); err != nil {
+		return err
+	}
 	now, err := h.current(path)
 	if err != nil {
 		return err
@@ -163,7 +166,20 @@ func (h Host) put(path string, from, to Image) error {
 		}
 		return h.Files.SyncDir(filepath.Dir(real))
 	}
-	return h.Files.Write(real, to.Data, atomicfile.Options{Mode: fs.FileMode(to.Mode)})
+	return h.Files.Write(real, to.Data, atomicfile.Options{Mode: fs.FileMode(to.Mode), Temp: staged(path)})
+}
+
+// staged is the name under which a file is written before it takes its place: always the same, so
+// that the next run finds what a killed one left. The lock keeps others from it.
+func staged(path string) string { return "." + filepath.Base(path) + ".appliance-new" }
+
+// sweep removes what a killed run left of the writing of a file.
+func (h Host) sweep(path string) error {
+	left := h.path(filepath.Join(filepath.Dir(path), staged(path)))
+	if _, err := os.Lstat(left); err != nil {
+		return nil //nolint:nilerr // it is not there
+	}
+	return h.Files.Remove(left)
 }
 
 // do carries a step out.

@@ -136,7 +136,7 @@ func (h Host) uptime() (time.Duration, bool) {
 // span reads a span of time as systemctl prints it, e.g. "1min 10s"; 0 = none or endless.
 func span(text string) time.Duration {
 	total := time.Duration(0)
-	for _, part := range strings.Fields(text) {
+	for part := range strings.FieldsSeq(text) {
 		n := strings.TrimRight(part, "abcdefghijklmnopqrstuvwxyz")
 		unit := map[string]time.Duration{
 			"us": time.Microsecond, "ms": time.Millisecond, "s": time.Second, "min": time.Minute, "h": time.Hour, "d": 24 * time.Hour,

@@ -4,6 +4,7 @@ package installer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -21,6 +22,7 @@ type Choice struct {
 	Home    string        // absolute; "" = adopt the home of the service that stands, else ~/.hermes of its account
 	Profile string        // a profile of that home; "" = itself
 	Look    bool          // nothing will be changed: another user's service will do, too
+	Stands  bool          // only one that is installed is meant; nobody becomes its account by that
 }
 
 func uidName(h Host) string {
@@ -54,7 +56,11 @@ func (h Host) Resolve(ctx context.Context, c Choice) (t Target, standing *Found,
 	} else if f := pick(all, t.Scope, func(f Found) bool { return c.Home != "" && f.Home == homeOf(c) }); f != nil {
 		pinnedUser = f.User
 	}
-	if t.Account, err = h.account(ctx, t.Scope, c.User, pinnedUser); err != nil {
+	t.Account, err = h.account(ctx, t.Scope, c.User, pinnedUser)
+	if r, ok := errors.AsType[*Refusal](err); ok && c.Stands && (r.Reason == "root" || r.Reason == "no-user") {
+		t.Account, err = self, nil
+	}
+	if err != nil {
 		return t, nil, err
 	}
 	if err := h.scoped(kind, t.Scope, t.Account); err != nil && !c.Look {

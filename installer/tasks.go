@@ -124,7 +124,7 @@ func (m *tasks) Stop(ctx context.Context, unit string) error {
 }
 
 func (m *tasks) Signal(context.Context, string, string) error {
-	return errors.New("Windows has no signals; stop and start instead")
+	return errors.New("the task scheduler sends no signals; stop and start instead")
 }
 
 func (m *tasks) ResetFailed(context.Context, string) error { return nil }

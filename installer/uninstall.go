@@ -111,7 +111,7 @@ func (h Host) Uninstall(ctx context.Context, t Target, purge, dryRun bool) (rep 
 	if h.insideOf(rep.Observed.Target, rep.Observed.Props) {
 		return rep, insideRefusal("uninstall")
 	}
-	if !rep.Plan.Pending() && !h.cutOff(t) {
+	if !rep.Plan.Pending() && !h.cutOff(t) && !h.exists(filepath.Join(t.stateDir(), staged(t.journal()))) && !h.exists(systemState) {
 		return rep, nil
 	}
 	release, err := h.lock(ctx, t)
@@ -159,14 +159,15 @@ func (h Host) removal(ctx context.Context, t Target, purge bool) (Report, error)
 // offlineLinks are the links by which a service of an image starts.
 func offlineLinks(t Target) Desired {
 	var d Desired
-	switch {
-	case t.Kind == OpenRC:
-		d.link(Autostart, "/etc/runlevels/default/"+t.Name, t.file())
-	case t.Kind == Systemd:
+	switch t.Kind {
+	case OpenRC:
+		d.link("/etc/runlevels/default/"+t.Name, t.file())
+	case Systemd:
 		for _, wants := range []string{"multi-user.target.wants", "default.target.wants"} {
-			d.link(Autostart, filepath.Join(t.dir(), wants, t.Unit()), t.file())
+			d.link(filepath.Join(t.dir(), wants, t.Unit()), t.file())
 		}
-		d.link(Autostart, filepath.Join(t.dir(), "sockets.target.wants", t.Name+".socket"), "")
+		d.link(filepath.Join(t.dir(), "sockets.target.wants", t.Name+".socket"), "")
+	case Launchd, Tasks, SysV:
 	}
 	return d
 }

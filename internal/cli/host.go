@@ -32,6 +32,7 @@ type serviceOptions struct {
 	runAs, root  string
 	json         bool
 	looks        bool // nothing is changed
+	installs     bool // a service that is not there yet may be meant
 }
 
 func (o *serviceOptions) register(cmd *cobra.Command) {
@@ -113,7 +114,7 @@ func (o *serviceOptions) resolve(ctx context.Context, env Env) (h installer.Host
 		}
 	}
 	h = o.host(env)
-	c := installer.Choice{User: o.runAs, Home: o.home, Profile: o.profile, Look: o.looks}
+	c := installer.Choice{User: o.runAs, Home: o.home, Profile: o.profile, Look: o.looks, Stands: !o.installs}
 	if c.Home == "" && o.root == "" {
 		c.Home = env.Getenv(home.EnvHome)
 	}

@@ -71,6 +71,7 @@ type installDoc struct {
 }
 
 func (o *installOptions) run(ctx context.Context, env Env) error {
+	o.installs = true
 	h, t, standing, err := o.resolve(ctx, env)
 	if err != nil {
 		return o.nothing(env, "install", err)
