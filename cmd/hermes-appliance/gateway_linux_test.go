@@ -80,8 +80,8 @@ func TestUpOnNothing(t *testing.T) {
 	}
 }
 
-// TestOneGatewayAHome: the second is refused, says who has it, and touches nothing.
-func TestOneGatewayAHome(t *testing.T) {
+// TestReportB34SecondGateway (ZeroClaw#7895): the second is refused, says who has it, and touches nothing.
+func TestReportB34SecondGateway(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, map[string]string{"config.yaml": "_config_version: 50\n", ".env": apiOn})
 	g := p.start(t, "gateway", "run", "--home", p.home)
