@@ -106,7 +106,7 @@ func (p *Plan) changed(file string) [][]string {
 	out := [][]string{{stampKey}}
 	for _, c := range p.Changes {
 		hidden := c.Action == Moved || strings.HasPrefix(c.Old, "(") || strings.HasPrefix(c.New, "(")
-		if c.File == file && !hidden {
+		if c.File == file && !hidden && len(c.Path) > 0 {
 			out = append(out, c.Path)
 		}
 	}

@@ -23,6 +23,9 @@ type Migrator struct {
 	LockWait time.Duration       // how long to wait for another writer
 	Files    atomicfile.Writer
 	Program  string // name and version for manifests
+	// Ahead is called under the home's lock right before its files change; an error stops that.
+	// nil = nobody asks for it.
+	Ahead func(ctx context.Context, h home.Home) error
 }
 
 // Result is what happened, or would happen, to one home.
@@ -102,10 +105,20 @@ func (m Migrator) Apply(ctx context.Context, h home.Home, o Options) (r Result, 
 	if err := m.writable(h, r.Plan); err != nil {
 		return r, err
 	}
+	if err := m.ahead(ctx, h); err != nil {
+		return r, err
+	}
 	c := &commit{m: m, h: h, kind: kindMigrate, from: r.Plan.From, to: r.Plan.To, edits: r.Plan.edits, states: s.states}
 	r.Backup, err = c.run()
 	r.Applied = c.stands
 	return r, err
+}
+
+func (m Migrator) ahead(ctx context.Context, h home.Home) error {
+	if m.Ahead == nil {
+		return nil
+	}
+	return m.Ahead(ctx, h)
 }
 
 // lock takes the home's lock, waiting as long as the migrator allows.

@@ -205,6 +205,9 @@ func (m Migrator) Rollback(ctx context.Context, h home.Home) (r Result, err erro
 	if err := m.writable(h, p); err != nil {
 		return r, err
 	}
+	if err := m.ahead(ctx, h); err != nil {
+		return r, err
+	}
 	c := &commit{m: m, h: h, kind: kindRollback, from: mf.To, to: mf.From, edits: p.edits, states: states, manifest: filepath.Base(mf.path)}
 	r.Backup, err = c.run()
 	r.Applied = c.stands

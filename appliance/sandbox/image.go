@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
@@ -65,6 +66,21 @@ func (e *Engine) pull(ctx context.Context, image string) error {
 		return no(err)
 	}
 	return nil
+}
+
+// Digest returns what an image is known by where it was pulled from, name@sha256:…, or its id
+// where it never was in a registry. It pulls nothing; "" = the engine has no such image.
+func (e *Engine) Digest(ctx context.Context, image string) (string, error) {
+	r, err := e.api.ImageInspect(ctx, image)
+	switch {
+	case errdefs.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", e.failed("look at the image "+image, err)
+	case len(r.RepoDigests) > 0:
+		return slices.Min(r.RepoDigests), nil
+	}
+	return r.ID, nil
 }
 
 // ownInit reports whether an image brings its own init, which must be process 1 and runs

@@ -241,6 +241,22 @@ func (w Writer) giveDir(path string) (err error) {
 	return w.SyncDir(filepath.Dir(path))
 }
 
+// Publish gives a directory that the caller filled under another name, beside it, its real
+// name, and flushes it and its parent: it is there whole or not at all. What has the name
+// already is an error, unless it is an empty directory.
+func (w Writer) Publish(temp, path string) error {
+	if err := w.SyncDir(temp); err != nil {
+		return err
+	}
+	if err := w.step(OpRename, path); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return err
+	}
+	return w.SyncDir(filepath.Dir(path))
+}
+
 // SyncDir flushes a directory, so that a rename or removal in it survives a power cut.
 func (w Writer) SyncDir(dir string) error {
 	if err := w.step(OpSyncDir, dir); err != nil {

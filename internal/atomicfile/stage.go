@@ -16,6 +16,9 @@ type Options struct {
 	Mode  fs.FileMode // 0 = 0600
 	Umask bool        // Mode is less the process's umask, as with any file a program makes
 	Temp  string      // name of the staged file, beside the target; "" = a random one
+	// Part says that other hard links of the file keep the old content. Without it they are a
+	// reason to write in place. For programs: a running one cannot be written into.
+	Part bool
 }
 
 // Staged is new content waiting beside the file it will replace.
@@ -79,7 +82,7 @@ func (w Writer) fill(st *Staged, f *os.File, old fs.FileInfo, o Options) (err er
 	}
 	if old != nil {
 		mode = old.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
-		if links(old) > 1 {
+		if links(old) > 1 && !o.Part {
 			st.InPlace = "it has more than one hard link"
 		}
 	}

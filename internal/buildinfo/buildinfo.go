@@ -15,6 +15,14 @@ import (
 //nolint:gochecknoglobals // the linker can set nothing else
 var version, revision = "", ""
 
+// releaseKey is set by a release build: the public key of releases, base64 of its PKIX form in
+// one line, as the middle of cosign.pub without its line breaks.
+var releaseKey = "" //nolint:gochecknoglobals // the linker sets nothing else
+
+// ReleaseKey returns the public key that releases of this program are signed with, base64 of
+// its PKIX form; "" = this is no release build.
+func ReleaseKey() string { return releaseKey }
+
 // Info describes the running binary.
 type Info struct {
 	Version  string `json:"version"`            // "1.2.3", or "devel" for a build from a checkout

@@ -20,6 +20,7 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/appliance"
 	"github.com/hermes-appliance/hermes-appliance/appliance/config"
 	"github.com/hermes-appliance/hermes-appliance/installer"
+	"github.com/hermes-appliance/hermes-appliance/installer/generation"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 	"github.com/hermes-appliance/hermes-appliance/migrate"
 )
@@ -129,6 +130,9 @@ func describe(err error) *errorDoc {
 	d := &errorDoc{Kind: exitcode.Of(err).String(), Message: err.Error()}
 	if r, ok := errors.AsType[*migrate.Refusal](err); ok {
 		d.File, d.Line, d.Path, d.Fix = r.File, r.Line, r.Path, r.Fix
+	}
+	if r, ok := errors.AsType[*generation.Refusal](err); ok {
+		d.File, d.Fix = r.File, r.Fix
 	}
 	if c, ok := errors.AsType[*config.Error](err); ok {
 		d.File, d.Line, d.Path, d.Fix = c.File, c.Line, c.Path, c.Fix

@@ -152,8 +152,10 @@ func (o *containerOptions) gateway(ctx context.Context, env Env, root home.Home)
 	if err != nil {
 		return err
 	}
+	var more []string
+	var confirm func(context.Context) error
 	if env.Getenv(envSkipMigration) != "1" {
-		if err := o.bring(ctx, env, h); err != nil {
+		if more, confirm, err = o.bring(ctx, env, h); err != nil {
 			return err
 		}
 	}
@@ -161,7 +163,7 @@ func (o *containerOptions) gateway(ctx context.Context, env Env, root home.Home)
 	if err != nil {
 		return err
 	}
-	return serve(ctx, env, h, notices, nil)
+	return serve(ctx, env, h, append(more, notices...), served(confirm, nil))
 }
 
 func newContainerHealth(st *state) *cobra.Command {

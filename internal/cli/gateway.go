@@ -96,6 +96,10 @@ func (o *runOptions) serve(ctx context.Context, env Env) error {
 	if err := unserved(h); err != nil {
 		return err
 	}
+	more, confirm, err := begin(ctx, env, h)
+	if err != nil {
+		return err
+	}
 	notices, err := current(h, env)
 	if err != nil {
 		return err
@@ -105,7 +109,7 @@ func (o *runOptions) serve(ctx context.Context, env Env) error {
 			return err
 		}
 	}
-	return serve(ctx, env, h, notices, nil)
+	return serve(ctx, env, h, append(more, notices...), served(confirm, nil))
 }
 
 // unserved refuses to run the gateway of a profile that the default home's gateway serves (services
@@ -143,8 +147,21 @@ func current(h home.Home, env Env) (notices []string, err error) {
 	return nil, nil
 }
 
+// served joins what is to be done once a gateway serves; both may be nil.
+func served(confirm func(context.Context) error, then func(gateway.Status)) func(context.Context, gateway.Status) error {
+	return func(ctx context.Context, s gateway.Status) error {
+		if then != nil {
+			then(s)
+		}
+		if confirm == nil {
+			return nil
+		}
+		return confirm(ctx)
+	}
+}
+
 // serve runs the gateway; ready is called once it serves.
-func serve(ctx context.Context, env Env, h home.Home, notices []string, ready func(gateway.Status)) error {
+func serve(ctx context.Context, env Env, h home.Home, notices []string, ready func(context.Context, gateway.Status) error) error {
 	out, closeLog, err := logWriter(h, env.Stderr)
 	if err != nil {
 		return err
@@ -181,8 +198,8 @@ func serve(ctx context.Context, env Env, h home.Home, notices []string, ready fu
 		Listen: sockets.listen, Watchdog: watchdogTime(env.Getenv, pid), Exit: env.Exit, Dump: env.Stderr,
 		Ready: func(s gateway.Status) {
 			tell("ready", notify.Ready(ctx, fmt.Sprintf("serving %d profiles", len(s.Profiles))))
-			if ready != nil {
-				ready(s)
+			if err := ready(ctx, s); err != nil {
+				log.Warn("an update that was cut off is not finished", "error", err)
 			}
 		},
 		Alive:   func() { tell("alive", notify.Alive(context.WithoutCancel(ctx))) },

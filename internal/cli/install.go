@@ -102,6 +102,9 @@ func (o *installOptions) run(ctx context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
+	if !h.Offline {
+		recordInstall(ctx, env, h, r.Spec, t, r.Options)
+	}
 	doc := installDoc{Report: rep, Home: t.Home.Dir}
 	if o.json {
 		return printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: "install", Result: doc})

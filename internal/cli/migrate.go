@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+	"github.com/hermes-appliance/hermes-appliance/installer/generation"
 	"github.com/hermes-appliance/hermes-appliance/internal/buildinfo"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 	"github.com/hermes-appliance/hermes-appliance/migrate"
@@ -31,6 +33,7 @@ type migrateOptions struct {
 	oldConfig, newConfig string
 	rollback, list       bool
 	explain              int
+	why                  generation.Reason // of the generations it makes; "" = [generation.Migrate]
 }
 
 func newMigrate(st *state) *cobra.Command {
@@ -136,7 +139,11 @@ func (o *migrateOptions) homes(ctx context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
-	m := migrator(env)
+	m, rec := migrator(env), newRecorder(env)
+	m.Ahead = func(ctx context.Context, h home.Home) error {
+		rec.record(ctx, h, generation.Found)
+		return nil
+	}
 	// The command ends soon and its heap is small: collecting as often as by default costs a
 	// third of the time for 200 homes.
 	defer debug.SetGCPercent(debug.SetGCPercent(300))
@@ -149,6 +156,9 @@ func (o *migrateOptions) homes(ctx context.Context, env Env) error {
 		go func() {
 			defer func() { <-slots; wg.Done() }()
 			outcomes[i] = o.one(ctx, m, h)
+			if outcomes[i].Applied {
+				rec.record(ctx, h, cmp.Or(o.why, generation.Migrate))
+			}
 		}()
 	}
 	wg.Wait()

@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 	"github.com/hermes-appliance/hermes-appliance/appliance/profile"
 	"github.com/hermes-appliance/hermes-appliance/appliance/sandbox"
+	"github.com/hermes-appliance/hermes-appliance/installer/generation"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 	"github.com/hermes-appliance/hermes-appliance/migrate"
 )
@@ -214,7 +215,7 @@ func (o *sandboxOptions) answer(ctx context.Context, env Env, yes bool) (err err
 	if q == nil {
 		return o.nothing(env, v, command)
 	}
-	c, err := decide(ctx, env, v.home, *q, yes)
+	c, err := decide(ctx, env, v, *q, yes)
 	if err != nil {
 		return err
 	}
@@ -243,11 +244,16 @@ func (o *sandboxOptions) nothing(env Env, v sandboxView, command string) error {
 }
 
 // decide writes the image into config.yaml; either answer is a pin and ends the question.
-func decide(ctx context.Context, env Env, h home.Home, q sandbox.Switch, yes bool) (config.Change, error) {
+func decide(ctx context.Context, env Env, v sandboxView, q sandbox.Switch, yes bool) (config.Change, error) {
+	newRecorder(env).record(ctx, v.home, generation.Found)
 	e := config.Editor{
-		Home: h, AdminDir: home.AdminDir(env.Getenv), Getenv: env.Getenv, Latest: migrate.Latest(), LockWait: lockWait,
+		Home: v.home, AdminDir: home.AdminDir(env.Getenv), Getenv: env.Getenv, Latest: migrate.Latest(), LockWait: lockWait,
 	}
-	return e.SetText(ctx, []string{"terminal", "docker_image"}, q.Answer(yes))
+	c, err := e.SetText(ctx, []string{"terminal", "docker_image"}, q.Answer(yes))
+	if err == nil && c.Changed {
+		recordSwitch(ctx, env, v)
+	}
+	return c, err
 }
 
 func decided(q sandbox.Switch, yes bool) string {

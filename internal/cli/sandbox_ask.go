@@ -41,7 +41,7 @@ func AskSwitch(ctx context.Context, env Env, h home.Home) (err error) {
 		fmt.Fprintf(env.Stderr, "\nLater, then. %s sandbox switch or keep answers at any time.\n", Name) //nolint:errcheck // nowhere left to say it
 		return nil
 	}
-	if _, err := decide(ctx, env, h, *q, yes); err != nil {
+	if _, err := decide(ctx, env, v, *q, yes); err != nil {
 		return err
 	}
 	_, err = fmt.Fprint(env.Stderr, decided(*q, yes))

@@ -20,6 +20,7 @@ import (
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+	"github.com/hermes-appliance/hermes-appliance/installer/generation"
 	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 )
@@ -46,7 +47,8 @@ func (o *upOptions) run(ctx context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
-	if err := o.bring(ctx, env, h); err != nil {
+	more, confirm, err := o.bring(ctx, env, h)
+	if err != nil {
 		return err
 	}
 	notices, err := current(h, env)
@@ -58,33 +60,37 @@ func (o *upOptions) run(ctx context.Context, env Env) error {
 			return err
 		}
 	}
-	return serve(ctx, env, h, notices, func(s gateway.Status) {
+	return serve(ctx, env, h, append(more, notices...), served(confirm, func(s gateway.Status) {
 		fmt.Fprint(env.Stdout, upText(h, s)) //nolint:errcheck // the gateway is what counts
-	})
+	}))
 }
 
-// bring makes a home where there is none, else it migrates what is there, every profile too
-// unless one is named.
-func (o *homeOptions) bring(ctx context.Context, env Env, h home.Home) error {
+// bring settles an update that was cut off, then makes a home where there is none, or migrates
+// what is there, every profile too unless one is named. It returns what the gateway is to say
+// of that, and what is to be called once it serves.
+func (o *homeOptions) bring(ctx context.Context, env Env, h home.Home) (notices []string, confirm func(context.Context) error, err error) {
 	if r, ok, err := gateway.Running(h); err == nil && ok {
-		return &home.LockedError{Home: h, Holder: fmt.Sprint(r.PID), Runs: true}
+		return nil, nil, &home.LockedError{Home: h, Holder: fmt.Sprint(r.PID), Runs: true}
 	}
 	if err := unserved(h); err != nil {
-		return err
+		return nil, nil, err
+	}
+	if notices, confirm, err = begin(ctx, env, h); err != nil {
+		return nil, nil, err
 	}
 	made, err := makeHome(h)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if made {
 		fmt.Fprintf(env.Stderr, "made a new home in %s\n", h.Dir) //nolint:errcheck // the gateway is what counts
-		return nil
+		return notices, confirm, nil
 	}
-	m := migrateOptions{home: o.home, profile: o.profile, all: o.profile == "", quiet: true}
+	m := migrateOptions{home: o.home, profile: o.profile, all: o.profile == "", quiet: true, why: generation.Up}
 	if err := m.run(ctx, env); err != nil && exitcode.Of(err) != exitcode.Newer {
-		return err
+		return nil, nil, err
 	}
-	return nil
+	return notices, confirm, nil
 }
 
 // person reports whether somebody sits at the other end.

@@ -100,6 +100,7 @@ func sideways() map[[2]string]string {
 // sameLayer are the imports allowed inside the other layers.
 func sameLayer() map[[2]string]string {
 	return map[[2]string]string{
+		{"installer/update", "installer/generation"}:          "an update is a generation like any other: what it describes and refuses is in that package's words",
 		{"appliance/platform/apiserver", "appliance/gateway"}: "a surface starts, follows and stops turns through the vocabulary of the gateway",
 		{"appliance/platform/webhook", "appliance/gateway"}:   "an event starts a turn through the vocabulary of the gateway",
 	}
@@ -209,7 +210,7 @@ func owners() map[string][]string {
 		"github.com/containerd/errdefs":                     {"appliance/sandbox", "images"},
 		"github.com/docker/go-units":                        {"appliance/sandbox"},
 		"github.com/creack/pty":                             {"appliance/terminal/local"},
-		"github.com/Masterminds/semver/v3":                  {"images"},
+		"github.com/Masterminds/semver/v3":                  {"images", "installer/update"},
 		"github.com/docker/cli":                             {"images"},
 		"github.com/google/go-containerregistry":            {"images"},
 		"github.com/opencontainers/go-digest":               {"images"},
