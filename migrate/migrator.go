@@ -26,6 +26,9 @@ type Migrator struct {
 	// Ahead is called under the home's lock right before its files change; an error stops that.
 	// nil = nobody asks for it.
 	Ahead func(ctx context.Context, h home.Home) error
+	// Manager is on whose behalf homes are written, "" = their owner's. A home that this
+	// manager manages is written like any other: its activation calls.
+	Manager string
 }
 
 // Result is what happened, or would happen, to one home.
@@ -153,10 +156,10 @@ func (m Migrator) writable(h home.Home, p *Plan) error {
 	return &Refusal{Kind: ErrManaged, File: h.Dir, Msg: "cannot be written: " + why, Fix: "make it writable (chmod u+w, or remount), then run again"}
 }
 
-// unmanaged refuses a home that others manage. p may be nil.
+// unmanaged refuses a home that others than m.Manager manage. p may be nil.
 func (m Migrator) unmanaged(h home.Home, p *Plan) error {
 	manager, err := h.Manager(m.Getenv)
-	if err != nil || manager == "" {
+	if err != nil || manager == "" || manager == m.Manager {
 		return err
 	}
 	return &Refusal{Kind: ErrManaged, File: h.Config(), Msg: "is managed by " + manager, Fix: elsewhere(p, "in its configuration")}

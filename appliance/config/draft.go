@@ -21,7 +21,9 @@ type draft struct {
 	config *Config        // what the file says before the edit, alone
 	before *yamlspan.Tree // the library's reading of it
 	doc    *yamlspan.Doc
-	wrote  bool // the edit gives a value
+	wrote  bool               // the edit gives a value
+	empty  bool               // the file's first bytes are ours: nothing was in it
+	made   atomicfile.Options // how the file is made if it is not there
 }
 
 func newDraft(f File, path []string) (*draft, error) {
@@ -39,7 +41,9 @@ func newDraft(f File, path []string) (*draft, error) {
 	return d, nil
 }
 
-func (d *draft) changed() bool { return string(d.doc.Bytes()) != string(d.file.Data) }
+func (d *draft) changed() bool {
+	return d.empty || string(d.doc.Bytes()) != string(d.file.Data)
+}
 
 // refuse is the error of an edit that would have to guess.
 func (d *draft) refuse(err error) error {
@@ -103,7 +107,11 @@ func (d *draft) sections(v newValue) error {
 
 // put returns the document with a value at the key.
 func (d *draft) put(text string) (*yamlspan.Doc, error) {
-	value := yamlspan.Value{Scalar: text}
+	return d.putValue(yamlspan.Value{Scalar: text})
+}
+
+// putValue is put for what may be a section.
+func (d *draft) putValue(value yamlspan.Value) (*yamlspan.Doc, error) {
 	tree, err := value.Tree()
 	if err != nil {
 		return nil, d.refuse(err)
@@ -118,7 +126,7 @@ func (d *draft) put(text string) (*yamlspan.Doc, error) {
 	case !ok || f.Shared > 0:
 		doc, err = d.doc.Insert(d.path, value)
 	case f.Node.Kind == yamlspan.Scalar && tree.Kind == yamlspan.Scalar:
-		doc, err = d.doc.SetScalar(d.path, text)
+		doc, err = d.doc.SetScalar(d.path, value.Scalar)
 	default:
 		doc, err = d.replace(value)
 		if err == nil {

@@ -160,16 +160,25 @@ func (e Editor) draft(path []string, apply func(*draft) error) (*draft, error) {
 		return nil, err
 	}
 	d.state = st
-	if s := d.config.Stamp(); e.Latest > 0 && s.Version > e.Latest {
-		return nil, &Error{
-			Kind: ErrNewer, File: e.Home.Config(), Path: []string{stampKey},
-			Msg: fmt.Sprintf("version %d was written by a newer program; this binary knows up to %d", s.Version, e.Latest), Fix: "use that program, or update this one",
-		}
+	if err := e.notNewer(d); err != nil {
+		return nil, err
 	}
 	if err := e.undecided(path); err != nil {
 		return nil, err
 	}
 	return d, apply(d)
+}
+
+// notNewer refuses a file that a newer program wrote.
+func (e Editor) notNewer(d *draft) error {
+	s := d.config.Stamp()
+	if e.Latest == 0 || s.Version <= e.Latest {
+		return nil
+	}
+	return &Error{
+		Kind: ErrNewer, File: e.Home.Config(), Path: []string{stampKey},
+		Msg: fmt.Sprintf("version %d was written by a newer program; this binary knows up to %d", s.Version, e.Latest), Fix: "use that program, or update this one",
+	}
 }
 
 // undecided refuses a key that the administrator decides: a value of the user's would look
@@ -223,14 +232,19 @@ func (e Editor) unmanaged(path []string) error {
 	case manager != "":
 		return managed("this home is managed by "+manager, "change it there")
 	}
-	owner, err := home.FileOwner(e.Home.Config())
+	return writable(e.Home.Config(), path, option)
+}
+
+// writable refuses a file that cannot be replaced; built says what to do about one of Nix.
+func writable(file string, path []string, built string) error {
+	owner, err := home.FileOwner(file)
 	switch {
 	case err != nil:
-		return &Error{Kind: ErrUnreadable, File: e.Home.Config(), Msg: reason(err), Err: err}
+		return &Error{Kind: ErrUnreadable, File: file, Msg: reason(err), Err: err}
 	case owner == "nix store":
-		return managed("this file is built by Nix", option)
+		return &Error{Kind: ErrManaged, File: file, Path: path, Msg: "this file is built by Nix", Fix: built}
 	case owner != "":
-		return managed("cannot be written: "+owner, "make it writable, or change it where it is made")
+		return &Error{Kind: ErrManaged, File: file, Path: path, Msg: "cannot be written: " + owner, Fix: "make it writable, or change it where it is made"}
 	}
 	return nil
 }
@@ -250,7 +264,7 @@ func (e Editor) lock(ctx context.Context) (func() error, error) {
 
 // commit puts the edited file in place, if it still is what it was when it was read.
 func (e Editor) commit(d *draft) (err error) {
-	s, err := e.Files.Stage(e.Home.Config(), d.doc.Bytes(), atomicfile.Options{})
+	s, err := e.Files.Stage(e.Home.Config(), d.doc.Bytes(), d.made)
 	if err != nil {
 		return err
 	}

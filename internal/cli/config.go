@@ -31,7 +31,7 @@ func newConfig(st *state) *cobra.Command {
 	return group(st, "config", "Read, change and check a home's configuration",
 		"Reads config.yaml with the defaults under it and the administrator's file over it, and changes single keys of it.\nEvery other byte of the file stays.",
 		"  hermes-appliance config get terminal.backend",
-		newConfigGet(st), newConfigSet(st), newConfigUnset(st), newConfigCheck(st), newConfigKeys(st))
+		newConfigGet(st), newConfigSet(st), newConfigUnset(st), newConfigCheck(st), newConfigKeys(st), newConfigMerge(st))
 }
 
 // group makes a command that only has others below it.

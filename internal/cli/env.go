@@ -23,10 +23,10 @@ type envOptions struct {
 }
 
 func newEnv(st *state) *cobra.Command {
-	return group(st, "env", "Explain what children of the appliance get to see",
+	return group(st, "env", "Explain what children of the appliance get to see, and assemble .env for a manager",
 		"Every child process gets an environment that is built for it. This command tells what is in it and why.",
 		"  hermes-appliance env explain --kind terminal --profile work",
-		newEnvExplain(st), newEnvRules(st))
+		newEnvExplain(st), newEnvRules(st), newEnvAssemble(st))
 }
 
 func newEnvExplain(st *state) *cobra.Command {

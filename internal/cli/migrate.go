@@ -14,11 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hermes-appliance/hermes-appliance/appliance/config"
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 	"github.com/hermes-appliance/hermes-appliance/installer/generation"
 	"github.com/hermes-appliance/hermes-appliance/internal/buildinfo"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 	"github.com/hermes-appliance/hermes-appliance/migrate"
+	"github.com/hermes-appliance/hermes-appliance/migrate/yamlspan"
 )
 
 // lockWait is how long migrate waits for another process that writes the same home.
@@ -34,6 +36,8 @@ type migrateOptions struct {
 	rollback, list       bool
 	explain              int
 	why                  generation.Reason // of the generations it makes; "" = [generation.Migrate]
+	manager, declared    string
+	decided              config.Declared // read from declared
 }
 
 func newMigrate(st *state) *cobra.Command {
@@ -69,6 +73,8 @@ func newMigrate(st *state) *cobra.Command {
 	f.StringVar(&o.oldConfig, "old-config", "", "read this `FILE` instead of a home; needs --new-config")
 	f.StringVar(&o.newConfig, "new-config", "", "write the result to this new `FILE`, or - for standard output")
 	f.BoolVar(&o.rollback, "rollback", false, "return to the files of before the last migration")
+	f.StringVar(&o.manager, "manager", "", "for the activation of a manager `NAME` such as nixos: write a home that it manages")
+	f.StringVar(&o.declared, "declared", "", "say which changes this JSON `FILE` of declared settings takes back")
 	f.BoolVar(&o.list, "list", false, "list the steps")
 	f.IntVar(&o.explain, "explain", 0, "explain the step to version `N`")
 	return cmd
@@ -140,9 +146,15 @@ func (o *migrateOptions) homes(ctx context.Context, env Env) error {
 		return err
 	}
 	m, rec := migrator(env), newRecorder(env)
+	m.Manager = o.manager
 	m.Ahead = func(ctx context.Context, h home.Home) error {
 		rec.record(ctx, h, generation.Found)
 		return nil
+	}
+	if o.declared != "" {
+		if o.decided, err = readDeclared(o.declared); err != nil {
+			return err
+		}
 	}
 	// The command ends soon and its heap is small: collecting as often as by default costs a
 	// third of the time for 200 homes.
@@ -188,6 +200,7 @@ func (o *migrateOptions) one(ctx context.Context, m migrate.Migrator, h home.Hom
 	}
 	out.Home = h
 	if out.Plan != nil {
+		o.returning(out.Plan)
 		if o.dryRun {
 			diff, err := out.Plan.Diff()
 			out.diff, out.err = diff, errors.Join(out.err, err)
@@ -247,4 +260,21 @@ func (o *migrateOptions) verdict(outcomes []outcome) error {
 		return &codeError{exitcode.Pending, ""}
 	}
 	return nil
+}
+
+// returning adds to a plan's advice which of its changes the declared settings take back: they
+// are laid over the file after it, so that the value belongs there and nowhere else.
+func (o *migrateOptions) returning(p *migrate.Plan) {
+	for _, c := range p.Changes {
+		if c.File == migrate.FileConfig && c.Action != migrate.Added && c.Step > 0 && o.decided.Decides(c.Path...) {
+			p.Advice = append(p.Advice, "declared settings set "+yamlspan.PathString(c.Path)+" again: change settings."+yamlspan.PathString(c.Path)+" in the configuration of "+o.managerName())
+		}
+	}
+}
+
+func (o *migrateOptions) managerName() string {
+	if o.manager == "" {
+		return "the manager"
+	}
+	return o.manager
 }

@@ -35,8 +35,8 @@ func newRoot(st *state) *cobra.Command {
 	})
 	root.AddCommand(newUp(st), newInstall(st), newUninstall(st), newStart(st), newStop(st), newRestart(st),
 		newStatus(st), newLogs(st), newDoctor(st), newGateway(st), newMigrate(st), newUpdate(st), newGenerations(st),
-		newConfig(st), newProfile(st), newEnv(st), newMetrics(st), newSandbox(st), newCheckpoints(st), newImages(st),
-		newContainer(st), newVersion(st), newCompletion(st), newMan(st))
+		newConfig(st), newProfile(st), newEnv(st), newService(st), newMetrics(st), newSandbox(st), newCheckpoints(st),
+		newImages(st), newContainer(st), newVersion(st), newCompletion(st), newMan(st))
 	return root
 }
 

@@ -70,7 +70,7 @@ func layer(rel string) (int, bool) {
 		return 2, true
 	case rel == "internal/exitcode", rel == "internal/buildinfo", rel == "internal/atomicfile":
 		return 0, true
-	case rel == "internal/testkit", strings.HasPrefix(rel, "internal/testkit/"), rel == "internal/repotest", rel == "internal/terminaltest":
+	case rel == "internal/testkit", strings.HasPrefix(rel, "internal/testkit/"), rel == "internal/repotest", rel == "internal/terminaltest", rel == "nix":
 		return -1, true // tests only; nothing imports them
 	}
 	return 0, false
