@@ -55,7 +55,7 @@ func gatewayAt(ctx context.Context, address string) bool {
 	if err != nil {
 		return false
 	}
-	defer resp.Body.Close()
+	defer resp.Body.Close() //nolint:errcheck // nothing more is read
 	var health struct{ Status string }
 	err = json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&health)
 	return err == nil && resp.StatusCode == http.StatusOK && health.Status == "ok"

@@ -145,15 +145,8 @@ func (t *Tenant) openSessions(ctx context.Context) (*session.Store, error) {
 		}
 	}
 	manager, err := t.home.Manager(t.rt.env.Getenv)
-	o.KeepMode = manager != "" || err != nil || t.rt.env.Getenv("HERMES_SKIP_CHMOD") != "" || shared(t.home.Dir)
+	o.KeepMode = manager != "" || err != nil || t.rt.env.Getenv("HERMES_SKIP_CHMOD") != "" || t.home.Shared()
 	return session.Open(context.WithoutCancel(ctx), filepath.Join(t.home.Dir, "state.db"), o)
-}
-
-// shared reports whether a home was set up for a group: new files of a directory with the setgid
-// bit are the group's, and who set it wants others to read them (H#10757).
-func shared(dir string) bool {
-	info, err := os.Stat(dir)
-	return err == nil && info.Mode()&os.ModeSetgid != 0
 }
 
 // StoreHealth is how the profile's state.db is; ok is false while it is not open. The error is
