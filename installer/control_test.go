@@ -46,12 +46,14 @@ func TestRestart(t *testing.T) {
 		"drains and waits for the manager (H#12438)": {nil, []string{"kill hermes-gateway.service USR1"}, "restarted"},
 		"does not heed the drain": {
 			func(p *played) { p.Pinned = true },
-			[]string{"kill hermes-gateway.service USR1", "reset-failed hermes-gateway.service", "announce", "stop hermes-gateway.service", "start hermes-gateway.service"}, "restarted",
+			[]string{"kill hermes-gateway.service USR1", "reset-failed hermes-gateway.service", "announce", "stop hermes-gateway.service", "start hermes-gateway.service"},
+			"restarted",
 		},
 		"stopped": {func(p *played) { p.PID = 0 }, []string{"reset-failed hermes-gateway.service", "start hermes-gateway.service"}, "restarted"},
 		"start-limited (basecamp-cli#775)": {
 			func(p *played) { p.PID, p.Failed = 0, "start-limit-hit" },
-			[]string{"reset-failed hermes-gateway.service", "start hermes-gateway.service"}, "restarted",
+			[]string{"reset-failed hermes-gateway.service", "start hermes-gateway.service"},
+			"restarted",
 		},
 		"silent and without a sign of life": {func(p *played) { p.Silent, p.Alive = true, 200 }, []string{"kill hermes-gateway.service TERM", "kill hermes-gateway.service KILL"}, "restarted"},
 		"silent, but the manager heard it":  {func(p *played) { p.Silent, p.Alive, p.Pinned = true, 10, true }, []string{"kill hermes-gateway.service USR1"}, ""},

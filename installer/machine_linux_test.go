@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-appliance/hermes-appliance/internal/testkit/machine"
+	"github.com/hermes-appliance/hermes-appliance/migrate"
 )
 
 // fleet boots machines that have the program at /usr/local/bin, built once.
@@ -134,6 +135,13 @@ hermes-appliance uninstall || echo refused; hermes-appliance stop || echo refuse
 	})
 	h.Reboot()
 	h.ready("root")
+	// A config that is older than the program is brought up to date before the start.
+	h.Run("ada", "sed -i 's/^_config_version: .*/_config_version: 47 # mine/' ~/.hermes/config.yaml")
+	h.Run("root", "systemctl restart hermes-gateway")
+	h.ready("root")
+	if got := h.Run("ada", "grep _config_version ~/.hermes/config.yaml"); got != fmt.Sprintf("_config_version: %d # mine", migrate.Latest()) {
+		t.Errorf("after a start on an old config: %s", got)
+	}
 	// What cannot run is refused before the one that runs is touched.
 	pid := h.ready("root")
 	h.Run("ada", "cp ~/.hermes/config.yaml ~/good && echo '  - [' >> ~/.hermes/config.yaml")

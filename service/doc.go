@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -59,6 +60,9 @@ type Spec struct {
 	Scope       Scope
 	Home        string   // pinned as HERMES_HOME and working directory; absolute
 	Exec        []string // absolute program, then its arguments
+	// Before is a command that runs to its end before each start; nil = none. Whether it fails
+	// or not, the service is started: it says itself what it cannot run on.
+	Before []string
 
 	// Of a system service: the account it runs as.
 	Account, Group, AccountHome string
@@ -149,7 +153,12 @@ func (s Spec) Check() error {
 			return err
 		}
 	}
-	for _, arg := range s.Exec[1:] {
+	if len(s.Before) > 0 {
+		if err := text("program", s.Before[0], true); err != nil {
+			return err
+		}
+	}
+	for _, arg := range slices.Concat(s.Exec[1:], s.Before) {
 		if err := text("argument", arg, false); err != nil {
 			return err
 		}

@@ -31,6 +31,11 @@ func (s Spec) OpenRC() (File, error) {
 	set("retry", "TERM/"+strconv.Itoa(int(s.StopBudget().Seconds()))+"/KILL/5")
 	set("output_logger", "logger -t "+s.Name)
 	set("error_logger", "logger -t "+s.Name)
+	if len(s.Before) > 0 {
+		// As the account, which owns the home; a failure is the service's to explain.
+		before := "cd " + shellWord(s.Home) + " && exec env " + shellWords(append(s.environment(), s.Before...))
+		b.WriteString("\nstart_pre() {\n\tsu -s /bin/sh " + shellWord(s.Account) + " -c " + shellWord(before) + " || true\n}\n")
+	}
 	b.WriteString("\ndepend() {\n\tuse localmount netmount net logger\n}\n")
 	return File{s.Name, "#!/sbin/openrc-run\n" + Stamp(s.Home, b.String())}, nil
 }
@@ -48,9 +53,13 @@ func (s Spec) SysV() (File, error) {
 		env.WriteString("export " + name + "=" + shellWord(value) + "\n")
 	}
 	pid := "/run/" + s.Name + ".pid"
-	loop := fmt.Sprintf(`while :; do %s & child=$!; trap "kill -TERM $child; wait $child; exit 0" TERM; trap "kill -USR1 $child" USR1; `+
+	before := ""
+	if len(s.Before) > 0 {
+		before = shellWords(s.Before) + "; "
+	}
+	loop := fmt.Sprintf(`while :; do %s%s & child=$!; trap "kill -TERM $child; wait $child; exit 0" TERM; trap "kill -USR1 $child" USR1; `+
 		`while :; do wait $child; code=$?; kill -0 $child 2>/dev/null || break; done; `+
-		`case $code in %d|%d) exit $code ;; esac; sleep 5; done`, shellWords(s.Exec), int(exitcode.OK), int(exitcode.Config))
+		`case $code in %d|%d) exit $code ;; esac; sleep 5; done`, before, shellWords(s.Exec), int(exitcode.OK), int(exitcode.Config))
 	body := `### BEGIN INIT INFO
 # Provides:          ` + s.Name + `
 # Required-Start:    $remote_fs $network

@@ -19,6 +19,7 @@ func reasons() map[string]string {
 		"WatchdogSec":    "a stopped loop is noticed; fed by a probe that really asks",
 		"User":           "whose home it is",
 		"Group":          "its primary group",
+		"ExecStartPre":   "a newer program brings the config up to date first; where that fails, the service parks itself with the reason",
 		"ExecStart":      "this very program, by an absolute path, without --replace (H#79048)",
 		"ExecReload":     "finish the running turns, then exit 75 to be started again",
 		"Environment":    "what the service cannot ask for; never a secret",

@@ -25,7 +25,7 @@ import (
 // about its account and program.
 func system() Spec {
 	return Spec{
-		Name: Base, Scope: System, Home: "/var/lib/hermes", Exec: []string{"/bin/true", "gateway", "run"},
+		Name: Base, Scope: System, Home: "/var/lib/hermes", Exec: []string{"/bin/true", "gateway", "run"}, Before: []string{"/bin/true", "migrate", "--home", "/var/lib/hermes", "a b %h $HOME"},
 		Account: "daemon", Group: "daemon", AccountHome: "/var/lib/hermes", UID: 1000,
 		Path: []string{"/usr/local/bin", "/usr/bin", "/bin"}, Watchdog: 2 * time.Minute, Cron: 30 * time.Second,
 		Credentials: []Credential{{"env", "/etc/hermes/secrets.env"}}, Sockets: []Socket{{"api_server", "127.0.0.1:8642"}},

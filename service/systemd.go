@@ -83,6 +83,9 @@ func (s Spec) service(add func(section, name, value string)) {
 		set("User", s.Account)
 		set("Group", s.Group)
 	}
+	if len(s.Before) > 0 {
+		set("ExecStartPre", "-"+execLine(s.Before))
+	}
 	set("ExecStart", execLine(s.Exec))
 	set("ExecReload", "/bin/kill -USR1 $MAINPID")
 	set("WorkingDirectory", percent(s.Home))

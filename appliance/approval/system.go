@@ -144,18 +144,27 @@ func (k *checker) hermes(c command) {
 	one := func(list ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(list, w) })
 	}
+	dry := slices.ContainsFunc(c.args, func(a string) bool {
+		return slices.Contains([]string{"--dry-run", "--check", "--diff", "--print", "--list", "--explain"}, a)
+	})
 	switch {
 	case slices.Contains(words, "gateway") && one("stop", "restart", "uninstall", "kill"),
 		slices.Contains(words, "service") && one("stop", "restart", "uninstall", "disable"),
-		slices.Contains([]string{"update", "upgrade", "down", "uninstall"}, words[0]):
+		slices.Contains(words, "gateway") && one("migrate") && !dry,
+		words[0] == "generations" && one("rollback") && !dry,
+		slices.Contains([]string{"update", "upgrade", "down", "install", "uninstall", "stop", "restart"}, words[0]) && !dry:
 		k.emit(FloorGateway)
 	case slices.Contains(words, "config") && slices.ContainsFunc(words, func(w string) bool { return approvalKey.MatchString(w) }),
 		slices.Contains(words, "config") && one("edit", "import", "reset"),
 		words[0] == "approvals" && slices.Contains(c.args, "--apply"):
 		k.emit(FloorApprovals)
-	case slices.Contains([]string{"profile", "profiles"}, words[0]) && one("delete", "remove", "rm"):
+	case slices.Contains([]string{"profile", "profiles"}, words[0]) && one("delete", "remove", "rm"),
+		words[0] == "migrate" && !dry, words[0] == "config" && one("merge"), words[0] == "env" && one("assemble"),
+		words[0] == "checkpoints" && one("restore"), words[0] == "doctor" && slices.Contains(c.args, "--fix"):
 		k.emit(WriteHermes)
-	case slices.Contains(words, "gateway") && one("run", "start"):
+	case words[0] == "sandbox" && one("switch", "keep"): // a question to a person
+		k.emit(HermesTrust)
+	case slices.Contains(words, "gateway") && one("run", "start"), words[0] == "up", words[0] == "start":
 		k.emit(GatewayStart)
 	case one("approve"), slices.Contains(c.args, "--yolo"), words[0] == "config" && slices.ContainsFunc(words, func(w string) bool { return trustKey.MatchString(w) }):
 		k.emit(HermesTrust)

@@ -125,6 +125,9 @@ func TestSystemUnits(t *testing.T) {
 		t.Fatalf("a dry run or a refusal changed:\n%s\nwas\n%s", got, before)
 	}
 	m.migrate("root", "--multiplex", 0)
+	if out, code := m.Try("root", "hermes-appliance install --system --run-as-user ada --home "+dir+"/profiles/work"); code != 78 || !strings.Contains(out, "--standalone") {
+		t.Errorf("a service for a profile that is served: exit %d, %s", code, out)
+	}
 	for range 2 {
 		if got, served := m.active("root", ""), m.served(); got != onlyOne || served != "default fun work" {
 			t.Fatalf("one gateway: %s\n%s", served, got)

@@ -40,6 +40,7 @@ func (m many) of(h home.Home) *gateways {
 func (m many) Ask(ctx context.Context, h home.Home) (Gateway, bool, error) {
 	return m.of(h).Ask(ctx, h)
 }
+
 func (m many) Drain(ctx context.Context, g Gateway) (time.Duration, error) {
 	return m.of(g.Home).Drain(ctx, g)
 }

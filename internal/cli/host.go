@@ -194,6 +194,10 @@ func (o *serviceOptions) spec(h installer.Host, t installer.Target, env Env, har
 	s := service.Spec{
 		Name: t.Name, Scope: t.Scope, Home: t.Home.Dir, Exec: []string{program, "gateway", "run"}, Watchdog: watchdog,
 		Hardening: service.Hardening(hardening), Path: searchPath(o.root, t),
+		Before: []string{program, "migrate", "--home", t.Home.Dir, "--quiet"},
+	}
+	if t.Home.Profile == home.Default {
+		s.Before = append(s.Before, "--all-profiles")
 	}
 	if hardening == "" {
 		s.Hardening = h.Hardening(t)

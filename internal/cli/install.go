@@ -76,6 +76,11 @@ func (o *installOptions) run(ctx context.Context, env Env) error {
 	if err != nil {
 		return o.nothing(env, "install", err)
 	}
+	if !o.force && !h.Offline {
+		if err := unserved(t.Home); err != nil { // its own gateway would park at once
+			return err
+		}
+	}
 	r := installer.Request{
 		Target: t, Standing: standing, Options: installer.Options{NoStart: o.noStart, NoEnable: o.noEnable, Force: o.force},
 		Prepare: func() error { return prepare(h, t) },

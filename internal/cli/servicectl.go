@@ -59,6 +59,11 @@ func (o *controlOptions) run(ctx context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
+	if o.verb != "stop" {
+		if err := unserved(t.Home); err != nil {
+			return err
+		}
+	}
 	if o.verb != "stop" && seen.State != installer.Absent {
 		// launchd and others would start it for ever: what cannot run is not started.
 		if _, err := current(t.Home, env); err != nil {
