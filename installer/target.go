@@ -111,8 +111,9 @@ func (h Host) cutOffName(t Target) string {
 		return ""
 	}
 	for _, e := range entries {
-		name, ok := strings.CutPrefix(e.Name(), "service-")
-		if name, ok = strings.CutSuffix(name, ".journal"); !ok || !strings.HasPrefix(e.Name(), "service-") {
+		name, named := strings.CutPrefix(e.Name(), "service-")
+		name, ended := strings.CutSuffix(name, ".journal")
+		if !named || !ended {
 			continue
 		}
 		at := t
