@@ -310,7 +310,9 @@ func TestTail(t *testing.T) {
 		{"threshold_tokens", Compression{Tokens: 20 * each, Ratio: 0.1, Last: 5}, 4000 * each, history, 5},
 		{"all of them", Compression{Keep: 1000 * each}, 0, history, 39},
 		{
-			"a call and its results", Compression{Keep: 1}, 0,
+			"a call and its results",
+			Compression{Keep: 1},
+			0,
 			append(slices.Clip(history[:2]), model.Message{Role: model.Assistant, Calls: []model.Call{call}}, model.Result(call, "a", false), model.Result(call, "b", false)), 3,
 		},
 	} {
