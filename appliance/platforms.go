@@ -4,13 +4,16 @@ package appliance
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
 	"github.com/hermes-appliance/hermes-appliance/appliance/platform/apiserver"
@@ -37,10 +40,34 @@ type listener struct {
 	client  http.Client
 }
 
+// gatewayAt reports whether a healthy gateway, ours or upstream's, has an address, so that a taken
+// port is not a riddle (ZeroClaw#7895).
+func gatewayAt(ctx context.Context, address string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/health", nil)
+	if err != nil {
+		return false
+	}
+	c := http.Client{
+		Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close() //nolint:errcheck // nothing more is read
+	var health struct{ Status string }
+	err = json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&health)
+	return err == nil && resp.StatusCode == http.StatusOK && health.Status == "ok"
+}
+
 // open makes the listener of a platform; nobody is answered yet.
 func (s *server) open(ctx context.Context, name, address string) (*listener, error) {
 	l, isHeld, err := s.o.Listen(ctx, name, address)
 	if err != nil {
+		if gatewayAt(ctx, address) {
+			err = fmt.Errorf("%w: another gateway answers there, and is well; give one of the two another port", err)
+		}
 		return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
 	}
 	a := &listener{name: name, from: l, address: l.Addr(), done: make(chan error, 1)}

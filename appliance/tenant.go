@@ -145,7 +145,7 @@ func (t *Tenant) openSessions(ctx context.Context) (*session.Store, error) {
 		}
 	}
 	manager, err := t.home.Manager(t.rt.env.Getenv)
-	o.KeepMode = manager != "" || err != nil || t.rt.env.Getenv("HERMES_SKIP_CHMOD") != ""
+	o.KeepMode = manager != "" || err != nil || t.rt.env.Getenv("HERMES_SKIP_CHMOD") != "" || t.home.Shared()
 	return session.Open(context.WithoutCancel(ctx), filepath.Join(t.home.Dir, "state.db"), o)
 }
 
@@ -272,6 +272,9 @@ func (t *Tenant) open(ctx context.Context, turn *gateway.Turn, modelName string)
 	if next, ok := errors.AsType[*session.ContinuedError](err); ok {
 		id = next.Tip
 		lease, err = store.Begin(ctx, id, "gateway")
+	}
+	if errors.Is(err, session.ErrTurnRunning) {
+		err = t.rt.Turns.Waiting(string(t.key), id, err)
 	}
 	if err != nil {
 		return nil, err

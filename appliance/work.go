@@ -74,8 +74,19 @@ func (w *work) compression(c *agent.Compression) error {
 		return err
 	}
 	if w.b.view.Has("compression", "threshold_tokens") {
-		c.Tokens, err = w.b.view.Int("compression", "threshold_tokens")
+		if c.Tokens, err = w.b.view.Int("compression", "threshold_tokens"); err != nil {
+			return err
+		}
 	}
+	if c.Ratio, err = w.b.view.Float("compression", "target_ratio"); err != nil {
+		return err
+	}
+	last, err := w.b.view.Int("compression", "protect_last_n")
+	if err != nil {
+		return err
+	}
+	most, err := w.b.view.Int("compression", "max_attempts")
+	c.Last, c.Most = int(min(last, 1<<20)), int(min(most, 100))
 	return err
 }
 

@@ -288,6 +288,9 @@ func TestKilledAtEveryPoint(t *testing.T) {
 						return
 					}
 					target := w.request(t, systemWide, Options{}).Target
+					if s.name == "uninstall" {
+						w.resumedByHome(t, target.Name)
+					}
 					if n%2 == 0 && !strings.Contains(out, "at done") { // it is undone, as if nothing had been
 						if _, err := w.host().settle(t.Context(), target); err != nil {
 							t.Errorf("%s: %v", out, err)
@@ -309,5 +312,22 @@ func TestKilledAtEveryPoint(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// resumedByHome: whoever goes on with a removal says only which home it is. The account, and with
+// it the service's name, stood in the definition, which may be away by now.
+func (w *world) resumedByHome(t *testing.T, want string) {
+	t.Helper()
+	env := w.env
+	defer func() { w.env = env }()
+	w.env = map[string]string{"USER": "root"}
+	h := w.host()
+	target, _, err := h.Resolve(t.Context(), Choice{Scope: service.System, Home: "/home/ada/.hermes", Stands: true})
+	if err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(h.path(systemState) + "/*.journal"); len(left) > 0 && target.Name != want {
+		t.Errorf("%v is not found by the home: resumed as %s", left, target.Name)
 	}
 }

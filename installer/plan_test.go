@@ -312,3 +312,53 @@ func TestSpan(t *testing.T) {
 		}
 	}
 }
+
+// notices are what a person is told of a service as it is.
+func (w *world) notices(t testing.TB, c Choice) string {
+	t.Helper()
+	h := w.host()
+	target, _, err := h.Resolve(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := h.Observe(t.Context(), target, Desired{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(o.Notices, "\n")
+}
+
+// TestReport9StandingUnit (Cotal#1715): a unit that is there already and pinned to a home that will
+// be gone is named, with what to do about it.
+func TestReport9StandingUnit(t *testing.T) {
+	t.Parallel()
+	for home, want := range map[string]bool{"/tmp/x/.hermes": true, "/var/tmp/h": true, "/srv/hermes": false, "/tmpfiles/h": false} {
+		w := newWorld(t)
+		testkit.WriteTree(t, w.root, map[string]string{testUnit: "[Service]\nUser=ada\nExecStart=/x gateway run\nEnvironment=HERMES_HOME=" + home + "\n"})
+		got := w.notices(t, Choice{Scope: service.System})
+		if strings.Contains(got, "pinned to "+home+", which does not survive") != want {
+			t.Errorf("%s: %q", home, got)
+		}
+	}
+}
+
+// TestReport35WSL (O#143110): on WSL a user's service is told to be a system one, elsewhere not.
+func TestReport35WSL(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		wsl   string
+		scope service.Scope
+		want  bool
+	}{{"Debian", service.User, true}, {"Debian", service.System, false}, {"", service.User, false}} {
+		w := newWorld(t)
+		w.env["WSL_DISTRO_NAME"] = c.wsl
+		choice := systemWide
+		if c.scope == service.User {
+			w.uid, choice = ada(), Choice{Scope: service.User}
+			w.env["USER"], w.env["SUDO_USER"] = "ada", ""
+		}
+		if got := w.notices(t, choice); strings.Contains(got, "install --system") != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -97,9 +98,35 @@ func (h Host) Resolve(ctx context.Context, c Choice) (t Target, standing *Found,
 	if standing != nil {
 		t.Name = standing.Name // whatever it was called when it was made (H#109476)
 	} else {
+		if name := h.cutOffName(t); name != "" {
+			t.Name = name
+		}
 		standing = pick(all, t.Scope, func(f Found) bool { return f.Name == t.Name })
 	}
 	return t, standing, nil
+}
+
+// cutOffName returns the name under which a run for this home was cut off, "" if none was. The
+// definition, by which the service would be known, may be away in its middle; and by the home
+// of whoever asks, root's say, it would have another name.
+func (h Host) cutOffName(t Target) string {
+	entries, err := os.ReadDir(h.path(t.stateDir()))
+	if err != nil {
+		return ""
+	}
+	for _, e := range entries {
+		name, named := strings.CutPrefix(e.Name(), "service-")
+		name, ended := strings.CutSuffix(name, ".journal")
+		if !named || !ended {
+			continue
+		}
+		at := t
+		at.Name = name
+		if j, err := h.interrupted(at); err == nil && j != nil && j.Home == t.Home.Dir {
+			return name
+		}
+	}
+	return ""
 }
 
 func homeOf(c Choice) string {

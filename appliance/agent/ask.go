@@ -34,7 +34,7 @@ func (t *turn) ask(ctx context.Context, last bool) (model.Answer, error) {
 			return a, err
 		}
 		t.discard()
-		if failed.Kind == model.Overflow && t.packed < maxPacked {
+		if failed.Kind == model.Overflow && t.packed < t.o.Compression.Most {
 			if cerr := t.compress(ctx, "The conversation no longer fits the model"); cerr == nil {
 				continue
 			} else if !errors.Is(cerr, errIncompressible) {

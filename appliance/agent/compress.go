@@ -21,26 +21,47 @@ type Compression struct {
 	Threshold float64
 	Tokens    int64 // likewise, in tokens (compression.threshold_tokens); 0 = no such limit
 	Keep      int64 // tokens of the latest messages that stay as they are; 0 = 8,000
+	// Ratio is Keep as a part of the limit that Threshold and Tokens make
+	// (compression.target_ratio); 0, or without such a limit, Keep counts.
+	Ratio float64
+	// Last is how many of the latest messages stay at least (compression.protect_last_n), as
+	// long as they are no more than half of the limit: else nothing would be won.
+	Last int
+	Most int // compressions of one turn (compression.max_attempts); 0 = 3
 }
 
 func (c *Compression) defaults() {
 	setDefault(&c.Threshold, 0.5)
 	setDefault(&c.Keep, 8000)
+	setDefault(&c.Most, 3)
 }
 
-// maxPacked bounds the compressions of one turn.
-const maxPacked = 3
+// limit is how many tokens a request may have before its history is compressed; 0 = any number.
+func (c *Compression) limit(window int64) int64 {
+	limit := int64(float64(window) * c.Threshold)
+	if c.Tokens > 0 && (limit <= 0 || c.Tokens < limit) {
+		limit = c.Tokens
+	}
+	return max(limit, 0)
+}
+
+// keeps returns how many tokens of the latest messages stay, and how many at most for the sake
+// of Last.
+func (c *Compression) keeps(limit int64) (keep, most int64) {
+	keep = c.Keep
+	if c.Ratio > 0 && limit > 0 {
+		keep = int64(c.Ratio * float64(limit))
+	}
+	return keep, max(keep, limit/2)
+}
 
 var errIncompressible = errors.New("the history is too short to be compressed")
 
 // compressIfFull compresses before the provider refuses.
 func (t *turn) compressIfFull(ctx context.Context) error {
 	c := t.o.Compression
-	limit := int64(float64(t.current().Context) * c.Threshold)
-	if c.Tokens > 0 && (limit <= 0 || c.Tokens < limit) {
-		limit = c.Tokens
-	}
-	if c.Off || limit <= 0 || t.packed >= maxPacked {
+	limit := c.limit(t.current().Context)
+	if c.Off || limit <= 0 || t.packed >= c.Most {
 		return nil
 	}
 	filled := t.filled
@@ -103,16 +124,19 @@ func lastOf(role model.Role, history []model.Message) int {
 
 // tail returns where the messages that are kept begin: never between a call and its result.
 func (t *turn) tail() int {
+	c := t.o.Compression
+	keep, most := c.keeps(c.limit(t.current().Context))
 	var tokens int64
 	cut := len(t.history)
 	for i := len(t.history) - 1; i > 0; i-- {
 		tokens += model.Estimate(t.history[i])
-		if tokens > t.o.Compression.Keep && cut < len(t.history) {
+		full := tokens > keep && (tokens > most || len(t.history)-i > c.Last)
+		if full && cut < len(t.history) {
 			break
 		}
 		if t.history[i].Role != model.Tool {
 			cut = i
-			if tokens > t.o.Compression.Keep {
+			if full {
 				break
 			}
 		}

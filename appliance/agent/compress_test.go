@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -281,5 +282,44 @@ func TestRedact(t *testing.T) {
 	}
 	if strings.Contains(all, "hunter2") {
 		t.Error("a secret shows")
+	}
+}
+
+// TestTail: what stays is a part of the limit, but at least so many messages, unless those are
+// more than half of it; it never begins between a call and its result.
+func TestTail(t *testing.T) {
+	t.Parallel()
+	history := make([]model.Message, 40) // 20 questions and answers of about 100 tokens each
+	for i := range history {
+		history[i] = model.Text([]model.Role{model.User, model.Assistant}[i%2], strings.Repeat("word ", 80))
+	}
+	each := model.Estimate(history[0])
+	call := model.Call{ID: "c", Name: "echo", Args: "{}"}
+	for _, c := range []struct {
+		name    string
+		c       Compression
+		window  int64
+		history []model.Message
+		kept    int
+	}{
+		{"tokens", Compression{Keep: 4 * each}, 0, history, 4},
+		{"a part of the limit", Compression{Keep: each, Ratio: 0.1}, 200 * each, history, 10},
+		{"no limit is known", Compression{Keep: 4 * each, Ratio: 0.1, Last: 30}, 0, history, 4},
+		{"at least so many", Compression{Ratio: 0.1, Last: 20}, 100 * each, history, 20},
+		{"but no more than half of the limit", Compression{Ratio: 0.1, Last: 30}, 40 * each, history, 10},
+		{"threshold_tokens", Compression{Tokens: 20 * each, Ratio: 0.1, Last: 5}, 4000 * each, history, 5},
+		{"all of them", Compression{Keep: 1000 * each}, 0, history, 39},
+		{
+			"a call and its results",
+			Compression{Keep: 1},
+			0,
+			append(slices.Clip(history[:2]), model.Message{Role: model.Assistant, Calls: []model.Call{call}}, model.Result(call, "a", false), model.Result(call, "b", false)), 3,
+		},
+	} {
+		c.c.defaults()
+		tn := &turn{Agent: &Agent{o: Options{Compression: c.c, Routes: []model.Route{{Context: c.window}}}}, history: c.history}
+		if got := len(c.history) - tn.tail(); got != c.kept {
+			t.Errorf("%s: %d messages stay, want %d", c.name, got, c.kept)
+		}
 	}
 }

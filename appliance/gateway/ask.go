@@ -4,6 +4,7 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/agent"
@@ -115,6 +116,20 @@ type Approval struct {
 	Subagent string          `json:"subagent,omitempty"`
 	Answer   approval.Answer `json:"-"` // of ApprovalDone
 }
+
+// WaitingError says that a conversation takes no message, because a command of the turn that it
+// is in waits for a person (H#27352). It wraps the store's error.
+type WaitingError struct {
+	Run       string     // the turn that asks
+	Approvals []Approval // never empty, oldest first
+	Err       error
+}
+
+func (e *WaitingError) Error() string {
+	return fmt.Sprintf("a command of this session waits for approval %s: answer it with POST /v1/runs/%s/approval", e.Approvals[0].ID, e.Run)
+}
+
+func (e *WaitingError) Unwrap() error { return e.Err }
 
 var (
 	// ErrDraining says that the gateway is stopping and takes no new turns.

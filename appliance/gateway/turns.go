@@ -165,6 +165,20 @@ func (s *Turns) Running(profile string) []*Turn {
 	return out
 }
 
+// Waiting wraps err, which says that a turn of the session runs, in a [WaitingError] if that turn
+// waits for an approval.
+func (s *Turns) Waiting(profile, session string, err error) error {
+	for _, t := range s.Running(profile) {
+		if t.Session() != session {
+			continue
+		}
+		if open := t.Approvals(); len(open) > 0 {
+			return &WaitingError{Run: t.ID, Approvals: open, Err: err}
+		}
+	}
+	return err
+}
+
 // Active is how many turns run.
 func (s *Turns) Active() int {
 	s.mu.Lock()

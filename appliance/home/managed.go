@@ -101,6 +101,14 @@ func fileOwner(path, store string) (string, error) {
 	return DirOwner(filepath.Dir(real))
 }
 
+// Shared reports whether the home is set up for a group: its directory has the setgid bit, so that
+// what is new in it belongs to that group. Whoever set it wants the group to read; the modes in
+// it are theirs (H#10757, PR#6317).
+func (h Home) Shared() bool {
+	info, err := os.Stat(h.Dir)
+	return err == nil && info.Mode()&fs.ModeSetgid != 0
+}
+
 // danglingOwner tells a link into a Nix store that is not mounted here from any other link
 // to nothing.
 func danglingOwner(path, store string) (string, error) {

@@ -118,8 +118,9 @@ func TestEnv(t *testing.T) {
 	}
 }
 
-// A child leads a session of its own.
-func TestSession(t *testing.T) {
+// TestReport37763OwnSession: a child leads a session of its own, so that what it signals as its
+// group is never the gateway (H#37763).
+func TestReport37763OwnSession(t *testing.T) {
 	t.Parallel()
 	child, ids := startPrinting(t, newRegistry(t), sh(`echo $$; exec sleep 3600`), 1)
 	p, _, err := stat(ids[0].pid)

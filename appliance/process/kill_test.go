@@ -45,7 +45,8 @@ var stubborn = []struct {
 	{"child has exited, setsid", `setsid ` + deaf + ` & exit 0`, 1, 0, false},
 }
 
-func TestKillStubborn(t *testing.T) {
+// TestReport80204IgnoresTERM: what ignores SIGTERM gets SIGKILL, wherever it has gone (H#80204, PR#94187).
+func TestReport80204IgnoresTERM(t *testing.T) {
 	t.Parallel()
 	needSetsid(t)
 	for _, tc := range stubborn {
@@ -228,8 +229,9 @@ func TestKillAgain(t *testing.T) {
 	}
 }
 
-// Signal 0 asks without sending, so that a broken guard fails the test and not the machine.
-func TestSignalProtected(t *testing.T) {
+// TestReport107029OwnGroup: our own group and session are never signalled (H#107029). Signal 0 asks
+// without sending, so that a broken guard fails the test and not the machine.
+func TestReport107029OwnGroup(t *testing.T) {
 	t.Parallel()
 	sid, err := unix.Getsid(0)
 	if err != nil {

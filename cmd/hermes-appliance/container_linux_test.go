@@ -572,7 +572,8 @@ func TestComposeExample(t *testing.T) {
 		options = append(options, "-p", "127.0.0.1::8642")
 	}
 	b.up(options)
-	if got := b.in("hermes-appliance status"); !strings.Contains(got, "0.0.0.0") && !strings.Contains(got, "[::]") {
+	// Port 8642 at every address, as the kernel writes it.
+	if got := b.in("cat /proc/net/tcp /proc/net/tcp6"); !strings.Contains(got, "00000000:21C2 ") {
 		t.Errorf("the API does not listen for the port that is published: %s", got)
 	}
 	b.stop()

@@ -80,8 +80,8 @@ func TestUpOnNothing(t *testing.T) {
 	}
 }
 
-// TestOneGatewayAHome: the second is refused, says who has it, and touches nothing.
-func TestOneGatewayAHome(t *testing.T) {
+// TestReportB34SecondGateway (ZeroClaw#7895): the second is refused, says who has it, and touches nothing.
+func TestReportB34SecondGateway(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, map[string]string{"config.yaml": "_config_version: 50\n", ".env": apiOn})
 	g := p.start(t, "gateway", "run", "--home", p.home)
@@ -113,6 +113,28 @@ func TestOneGatewayAHome(t *testing.T) {
 	}
 	if code := g.end(syscall.SIGINT); code != 0 {
 		t.Errorf("SIGINT: exit %d", code)
+	}
+}
+
+// TestReportB34PortOfAnotherGateway (ZeroClaw#7895): a gateway whose port another home's gateway has
+// says so once, and goes on without; the other one is not touched.
+func TestReportB34PortOfAnotherGateway(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"config.yaml": "_config_version: 50\n", ".env": apiOn}
+	other := newPlace(t, files)
+	first := other.start(t, "gateway", "run", "--home", other.home)
+	p := newPlace(t, files)
+	p.env = append(p.env, "API_SERVER_PORT="+first.url[strings.LastIndex(first.url, ":")+1:])
+	second := p.start(t, "gateway", "run", "--home", p.home)
+	api, _ := p.state(t)["platforms"].(map[string]any)["api_server"].(map[string]any)
+	if message, _ := api["error_message"].(string); api["state"] != "failed" || !strings.Contains(message, "another gateway answers there") {
+		t.Errorf("state %v", api)
+	}
+	if status, _ := first.request("", "/health", ""); status != 200 {
+		t.Errorf("the first one: %d", status)
+	}
+	if code := second.end(syscall.SIGTERM); code != 0 || strings.Count(second.log.String(), "another gateway answers there") != 1 {
+		t.Errorf("exit %d", code)
 	}
 }
 

@@ -108,6 +108,30 @@ func TestModes(t *testing.T) {
 	}
 }
 
+// TestReportB12SharedHome (H#10757): in a home with the setgid bit the group may read, and nobody else.
+func TestReportB12SharedHome(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		testkit.Need(t, "posix", false, "no modes")
+	}
+	dir := t.TempDir()
+	h := home.Home{Dir: dir, Profile: home.Default}
+	testkit.WriteTree(t, dir, map[string]string{".env": "A=1\n", "auth.json": "{}"})
+	env := filepath.Join(dir, ".env")
+	if err := errors.Join(os.Chmod(env, 0o640), os.Chmod(filepath.Join(dir, "auth.json"), 0o644), os.Chmod(dir, 0o750|os.ModeSetgid)); err != nil {
+		t.Fatal(err)
+	}
+	found := Run(t.Context(), []Check{Modes(h, getenv)}, Options{Fix: true})
+	if len(found) != 2 || !found[0].Fixed || !strings.Contains(found[0].Message, "auth.json") {
+		t.Errorf("%+v", found)
+	}
+	for path, want := range map[string]os.FileMode{env: 0o640, filepath.Join(dir, "auth.json"): 0o640} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: mode %v, %v", path, info.Mode(), err)
+		}
+	}
+}
+
 func TestHome(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -63,7 +63,8 @@ func within(path, dir string) bool {
 func secretFiles() []string { return []string{".env", ".op.env", "auth.json"} }
 
 // Modes checks that nobody else can read the files with credentials and the conversations. In
-// a managed home the manager decides (H#6044): there it only tells.
+// a managed home the manager decides (H#6044): there it only tells. The group of a shared home is
+// nobody else.
 func Modes(h home.Home, getenv func(string) string) Check {
 	return Check{"modes", func(context.Context) []Finding {
 		if runtime.GOOS == "windows" {
@@ -71,19 +72,23 @@ func Modes(h home.Home, getenv func(string) string) Check {
 		}
 		manager, err := h.Manager(getenv)
 		managed := err != nil || manager != ""
+		others := fs.FileMode(0o077)
+		if h.Shared() {
+			others = 0o007
+		}
 		var out []Finding
 		look := func(name string, level Level) {
 			path := filepath.Join(h.Dir, name)
 			info, err := os.Stat(path)
-			if err != nil || info.Mode().Perm()&0o077 == 0 {
+			if err != nil || info.Mode().Perm()&others == 0 {
 				return
 			}
-			f := Finding{Level: level, Message: fmt.Sprintf("%s can be read by others (mode %04o)", path, info.Mode().Perm()), Fix: "chmod 600 " + path}
+			f := Finding{Level: level, Message: fmt.Sprintf("%s can be read by others (mode %04o)", path, info.Mode().Perm()), Fix: fmt.Sprintf("chmod %o %s", info.Mode().Perm()&^others, path)}
 			switch {
 			case managed:
 				f.Level, f.Fix = Note, "the manager of this home sets modes"
 			default:
-				f = f.Mended(func(context.Context) error { return os.Chmod(path, info.Mode().Perm()&^0o077) })
+				f = f.Mended(func(context.Context) error { return os.Chmod(path, info.Mode().Perm()&^others) })
 			}
 			out = append(out, f)
 		}

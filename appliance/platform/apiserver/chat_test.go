@@ -277,6 +277,7 @@ func TestTurnErrors(t *testing.T) {
 		"overflow":   {&model.Error{Kind: model.Overflow}, 400, "context_length_exceeded", ""},
 		"stale":      {&model.Error{Kind: model.Stale}, 504, "provider_timeout", ""},
 		"busy":       {session.ErrTurnRunning, 409, "session_busy", "1"},
+		"H#27352":    {&gateway.WaitingError{Run: "run_1", Approvals: []gateway.Approval{{ID: "apr_1"}}, Err: session.ErrTurnRunning}, 409, "approval_pending", ""},
 		"other":      {errors.New("no such thing"), 500, "turn_failed", ""},
 	} {
 		w := newWorld(t, fails(row.err))

@@ -26,7 +26,7 @@ type failure struct {
 	message string
 	hint    string // what to do about it; "" = nothing
 	after   time.Duration
-	final   bool // the same request must not be sent again by itself: a turn has run
+	final   bool // the same request must not be sent again by itself: a turn has run, or a person is waited for
 }
 
 func (f *failure) Error() string { return f.message }
@@ -151,7 +151,13 @@ func (c *call) failure(err error) *failure {
 func storeFailure(err error) *failure {
 	var taken *session.TitleTakenError
 	var long *session.TooLongError
+	var waiting *gateway.WaitingError
 	switch {
+	case errors.As(err, &waiting):
+		return &failure{
+			status: http.StatusConflict, code: "approval_pending", message: waiting.Error(), final: true,
+			hint: fmt.Sprintf(`body {"request_id": %q, "choice": "once" or "deny"}; then send the message again`, waiting.Approvals[0].ID),
+		}
 	case errors.Is(err, session.ErrNoSession):
 		return &failure{status: http.StatusNotFound, code: "session_not_found", message: "no such session"}
 	case errors.Is(err, session.ErrNoMessage):

@@ -354,3 +354,18 @@ func check(t *testing.T, history []model.Message) {
 		t.Error(err)
 	}
 }
+
+// TestReportB32TokenInURL (openclaw#9435): a key in an address opens nothing, since addresses end
+// up in logs and histories; nor does what was sent come back in the answer.
+func TestReportB32TokenInURL(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, says("x"))
+	for _, name := range []string{"token", "access_token", "api_key", "api-key", "key", "apikey", "authorization", "Authorization"} {
+		for _, value := range []string{testKey, "Bearer%20" + testKey} {
+			r := w.do("GET", "/v1/models?"+name+"="+value, nil, "Authorization", "")
+			if r.status != 401 || strings.Contains(r.body, testKey) {
+				t.Errorf("%s: %d %s", name, r.status, r.body)
+			}
+		}
+	}
+}

@@ -201,8 +201,8 @@ func (p panicking) Profile(ctx context.Context, name string) (Profile, error) {
 	return p.world.Profile(ctx, name)
 }
 
-// TestDuplicatesAtOnce: of one delivery sent many times at a time one turn comes.
-func TestDuplicatesAtOnce(t *testing.T) {
+// TestReportB20DuplicatesAtOnce: of one delivery sent many times at a time one turn comes.
+func TestReportB20DuplicatesAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]any{"r": map[string]any{}, "s": map[string]any{}})
 	p := w.profiles[""]
