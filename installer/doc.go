@@ -71,7 +71,7 @@ type Detached struct {
 }
 
 // Spawner starts one, in a session of its own, and returns its process.
-type Spawner func(d Detached) (pid int, err error)
+type Spawner func(ctx context.Context, d Detached) (pid int, err error)
 
 // Identity is what a running gateway says of itself.
 type Identity struct {

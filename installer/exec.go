@@ -38,10 +38,9 @@ func Exec(ctx context.Context, c Command) (Result, error) {
 
 // Spawn is the [Spawner] that really starts programs. The files of what they print are made if
 // need be, for nobody else to read.
-func Spawn(d Detached) (pid int, err error) {
+func Spawn(ctx context.Context, d Detached) (pid int, err error) {
 	start := func(breakaway bool) (*exec.Cmd, error) {
-		//nolint:noctx // it outlives every context
-		cmd := exec.Command(d.Argv[0], d.Argv[1:]...)
+		cmd := exec.CommandContext(context.WithoutCancel(ctx), d.Argv[0], d.Argv[1:]...)
 		cmd.Env, cmd.Dir = append([]string{}, d.Env...), d.Dir
 		apart(cmd, breakaway)
 		for path, out := range map[string]*io.Writer{d.Out: &cmd.Stdout, d.Err: &cmd.Stderr} {

@@ -53,7 +53,7 @@ func newLaunchd(t *testing.T, f *fakeLaunchd) Host {
 	f.t, f.next = t, 100
 	h := f.script.host(t, "darwin")
 	h.Run, h.Gateway = f.run, f
-	h.Spawn = func(d Detached) (int, error) {
+	h.Spawn = func(_ context.Context, d Detached) (int, error) {
 		if f.unspawns {
 			return 0, os.ErrPermission
 		}
@@ -76,6 +76,7 @@ func (f *fakeLaunchd) Identify(context.Context, string) (Identity, error) {
 	}
 	return Identity{PID: max(f.pid, f.beside)}, nil
 }
+
 func (f *fakeLaunchd) Announce(string, int) error { f.calls = append(f.calls, "announce"); return nil }
 
 func (f *fakeLaunchd) domain() string {

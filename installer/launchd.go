@@ -126,7 +126,7 @@ func (m *launchd) Show(ctx context.Context, unit string) (Props, error) {
 		return p, err
 	}
 	if res.Code == 0 {
-		p.printed(res.Out)
+		readJob(&p, res.Out)
 	}
 	if p.PID == 0 {
 		m.detached(ctx, &p)
@@ -134,8 +134,8 @@ func (m *launchd) Show(ctx context.Context, unit string) (Props, error) {
 	return p, nil
 }
 
-// printed reads what launchd says of a job.
-func (p *Props) printed(out string) {
+// readJob reads what launchd says of a job.
+func readJob(p *Props, out string) {
 	p.Active, p.Sub = "activating", "auto-restart" // registered is not running: that takes a process
 	for line := range strings.Lines(out) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " = ")

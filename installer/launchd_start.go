@@ -67,7 +67,7 @@ func (m *launchd) Start(ctx context.Context, unit string) error {
 			return err
 		}
 	}
-	return m.detach(why)
+	return m.detach(ctx, why)
 }
 
 // bootstrap loads the job; why says how launchd does not, "" = it is registered.
@@ -105,7 +105,7 @@ func (m *launchd) until(ctx context.Context, d, unit string, most time.Duration,
 		}
 		p = Props{}
 		if res.Code == 0 {
-			p.printed(res.Out)
+			readJob(&p, res.Out)
 		}
 		if ok(p) {
 			return p, true, nil
@@ -284,7 +284,7 @@ func (m *launchd) detached(ctx context.Context, p *Props) {
 }
 
 // detach starts the gateway beside launchd, as its definition says.
-func (m *launchd) detach(why string) error {
+func (m *launchd) detach(ctx context.Context, why string) error {
 	data, err := os.ReadFile(m.h.path(m.t.file()))
 	if err != nil {
 		return err
@@ -302,7 +302,7 @@ func (m *launchd) detach(why string) error {
 	if err := os.MkdirAll(m.h.path(filepath.Dir(j.Out)), 0o700); err != nil {
 		return err
 	}
-	pid, err := m.h.Spawn(Detached{Argv: j.Exec, Env: env, Dir: m.h.path(j.Dir), Out: m.h.path(j.Out), Err: m.h.path(j.Err)})
+	pid, err := m.h.Spawn(ctx, Detached{Argv: j.Exec, Env: env, Dir: m.h.path(j.Dir), Out: m.h.path(j.Out), Err: m.h.path(j.Err)})
 	if err != nil {
 		return fmt.Errorf("%s; and it could not be started beside launchd: %w", why, err)
 	}

@@ -227,7 +227,15 @@ func (m *tasks) Start(ctx context.Context, unit string) error {
 		}
 		return err
 	}
-	_, err = m.h.Spawn(Detached{Argv: m.t.names().StartupCommand(), Env: m.h.plainEnv(), Dir: m.h.path(m.t.Home.Dir)})
+	env := m.h.plainEnv() // and what a logon sets beside it
+	for _, name := range []string{
+		"APPDATA", "LOCALAPPDATA", "COMPUTERNAME", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "PATHEXT", "ProgramData", "ProgramFiles", "SystemDrive", "TMP", "WINDIR",
+	} {
+		if v := m.h.Getenv(name); v != "" {
+			env = append(env, name+"="+v)
+		}
+	}
+	_, err = m.h.Spawn(ctx, Detached{Argv: m.t.names().StartupCommand(), Env: env, Dir: m.h.path(m.t.Home.Dir)})
 	return err
 }
 

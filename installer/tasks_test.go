@@ -49,7 +49,7 @@ func newTasks(t *testing.T, f *fakeTasks) Host {
 	h.Getenv = func(n string) string {
 		return map[string]string{"USERNAME": "ada", "USERDOMAIN": "WORKGROUP", "COMPUTERNAME": "PC", "SystemRoot": "/Windows"}[n]
 	}
-	h.Spawn = func(d Detached) (int, error) {
+	h.Spawn = func(_ context.Context, d Detached) (int, error) {
 		if len(d.Env) == 0 {
 			t.Error("a program without an environment")
 		}
@@ -78,6 +78,7 @@ func (f *fakeTasks) Identify(context.Context, string) (Identity, error) {
 	}
 	return Identity{PID: pid}, nil
 }
+
 func (f *fakeTasks) Announce(string, int) error { f.calls = append(f.calls, "announce"); return nil }
 
 func (f *fakeTasks) run(ctx context.Context, c Command) (Result, error) {
