@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
@@ -121,6 +122,14 @@ func (h Host) Install(ctx context.Context, r Request) (rep Report, err error) {
 	}
 	rep.Applied = true
 	rep.Observed, err = h.Observe(ctx, r.Target, Desired{})
+	if w := rep.Observed.Props.warning(); w != "" {
+		rep.Warnings = append(rep.Warnings, w)
+	}
+	for _, n := range rep.Observed.Notices { // of what the installation came to
+		if !slices.Contains(rep.Plan.Notices, n) {
+			rep.Plan.Notices = append(rep.Plan.Notices, n)
+		}
+	}
 	return rep, err
 }
 

@@ -126,9 +126,15 @@ func (m *launchd) Stop(ctx context.Context, unit string) error {
 	}
 	p := Props{}
 	m.detached(ctx, &p)
-	fine := func(c int) bool { return notLoaded(c) || c == launchdBusy || p.Unsupervised != "" && unmanaged(c) }
-	if _, err := m.must(ctx, fine, "bootout", d+"/"+unit); err != nil {
+	res, err := m.must(ctx, func(c int) bool { return notLoaded(c) || c == launchdBusy || c == launchdIO }, "bootout", d+"/"+unit)
+	if err != nil {
 		return err
+	}
+	if res.Code == launchdIO { // a domain that cannot be managed has nothing loaded
+		there, err := m.ctl(ctx, "print", d+"/"+unit)
+		if err != nil || there.Code == 0 {
+			return errors.Join(err, &commandError{[]string{"launchctl", "bootout", d + "/" + unit}, res})
+		}
 	}
 	if p.PID > 0 {
 		return m.end(ctx, p.PID)

@@ -136,8 +136,8 @@ func TestReport20_LaunchdBeside(t *testing.T) {
 	f := &fakeLaunchd{codes: []int{125, 125}, foreign: 125}
 	h := newLaunchd(t, f)
 	rep, err := h.Install(t.Context(), f.request(t, h))
-	if err != nil || rep.Observed.State != Degraded || !strings.Contains(rep.Observed.Reason, loud) || rep.Observed.Props.PID != f.beside {
-		t.Fatalf("%v %+v", err, rep.Observed)
+	if err != nil || rep.Observed.State != Degraded || !strings.Contains(rep.Observed.Reason, loud) || rep.Observed.Props.PID != f.beside || len(rep.Warnings) != 1 || !strings.Contains(rep.Warnings[0], loud) {
+		t.Fatalf("%v %+v", err, rep)
 	}
 	if rep, err := h.Preview(t.Context(), f.request(t, h)); err != nil || rep.Plan.Pending() {
 		t.Errorf("a second time: %v %q", err, steps(rep.Plan))
@@ -332,15 +332,37 @@ func TestLaunchdStop(t *testing.T) {
 	s := &script{answers: map[string][]Result{"launchctl print ": {{Code: 113}}}}
 	h := s.host(t, "darwin")
 	m := h.manager(s.request(t, h).Target)
-	for code, fine := range map[int]bool{0: true, 3: true, 36: true, 113: true, 125: true, 1: false, 5: false} {
+	for code, fine := range map[int]bool{0: true, 3: true, 36: true, 113: true, 125: true, 5: true, 1: false} {
 		s.answers["launchctl bootout"] = []Result{{Code: code}}
 		if err := m.Stop(t.Context(), label); (err == nil) != fine {
 			t.Errorf("bootout exit %d: %v", code, err)
 		}
 	}
-	s.answers["launchctl bootout"] = []Result{{}}
 	s.answers["launchctl print "] = []Result{{Out: "x = {\n}\n"}}
+	s.answers["launchctl bootout"] = []Result{{Code: 5}}
+	if err := m.Stop(t.Context(), label); err == nil || errors.Is(err, ErrStopping) {
+		t.Errorf("it is still there and cannot be unloaded: %v", err)
+	}
+	s.answers["launchctl bootout"] = []Result{{}}
 	if err := m.Stop(t.Context(), label); !errors.Is(err, ErrStopping) {
 		t.Errorf("it never leaves: %v", err)
+	}
+}
+
+// TestLaunchdUndone: where nothing can be started, beside launchd either, nothing is left.
+func TestLaunchdUndone(t *testing.T) {
+	t.Parallel()
+	f := &fakeLaunchd{codes: []int{5, 5}, foreign: 125, unspawns: true}
+	h := newLaunchd(t, f)
+	before := testkit.ReadTree(t, f.root)
+	_, err := h.Install(t.Context(), f.request(t, h))
+	if err == nil || !strings.Contains(err.Error(), "everything is undone") {
+		t.Fatalf("%v", err)
+	}
+	after := testkit.ReadTree(t, f.root)
+	for name := range after {
+		if _, was := before[name]; !was && !strings.HasSuffix(name, "service.lock") && !strings.HasSuffix(name, ".appliance/") && !strings.HasSuffix(name, "/logs/") {
+			t.Errorf("%s is left", name)
+		}
 	}
 }

@@ -275,7 +275,7 @@ func TestReport28_TaskVariants(t *testing.T) {
 			if want := [][]string{{"wscript.exe", "//B", "//Nologo", "//E:JScript", taskScript}}; !slices.EqualFunc(f.spawned, want, slices.Equal) {
 				t.Errorf("started %q", f.spawned)
 			}
-			if all := strings.Join(rep.Observed.Notices, "|"); !strings.Contains(all, "Startup folder starts it") {
+			if all := strings.Join(rep.Plan.Notices, "|"); !strings.Contains(all, "Startup folder starts it") {
 				t.Errorf("nobody is told: %s", all)
 			}
 			if rep, err := h.Preview(t.Context(), f.request(t, h)); err != nil || rep.Plan.Pending() {
