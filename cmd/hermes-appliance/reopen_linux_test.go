@@ -119,7 +119,7 @@ func rows(t testing.TB, path, query string) []string {
 func writes(name string) bool {
 	top, _, _ := strings.Cut(name, "/")
 	return slices.Contains([]string{"state.db", "state.db-wal", "state.db-shm", "gateway.lock", "gateway.pid", "gateway.sock", "gateway_state.json", "gateway-starts.log", "cache"}, top) ||
-		name == "logs/gateway.log" || name == ".appliance/gateway.commands"
+		name == "logs/gateway.log" || name == ".appliance/gateway.commands" || name == "state/gateway.heartbeat"
 }
 
 // TestUpstreamHomeSurvivesAKill: a home of upstream's is turned, the gateway is killed while a

@@ -50,13 +50,13 @@ func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, status 
 			if h.code == int(exitcode.Config) {
 				return true, 0
 			}
-			return true, uint32(h.code) //nolint:gosec // an exit code is small
+			return true, uint32(h.code)
 		case r := <-requests:
 			switch r.Cmd {
 			case svc.Interrogate:
 				status <- now
 			case svc.Stop, svc.Shutdown:
-				hint := uint32((service.ShutdownWatchdog).Milliseconds())
+				hint := uint32(service.ShutdownWatchdog.Milliseconds())
 				now = svc.Status{State: svc.StopPending, WaitHint: hint}
 				status <- now
 				stop()
