@@ -302,7 +302,7 @@ func (h Host) notice(o *Observed) {
 	}
 	if o.Kind == Tasks && h.exists(o.startup()) {
 		if o.Props.Sub == byStartup {
-			say("no task could be registered: the Startup folder starts it (" + o.startup() + "); hermes-appliance install tries again")
+			say("no task could be registered: the Startup folder starts it (" + o.startup() + "); hermes-appliance uninstall, then install, tries again")
 		} else {
 			say(o.startup() + " starts it a second time at logon; remove it")
 		}

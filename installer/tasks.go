@@ -88,12 +88,18 @@ func (t Target) startup() string {
 		t.names().Startup().Name)
 }
 
+// entry reports whether the Startup folder starts this service. What another program put there
+// under its name starts another.
+func (m *tasks) entry() bool {
+	return m.h.read(m.t.startup()) == strings.TrimSpace(m.t.names().Startup().Data)
+}
+
 // byStartup in [Props].Sub says that the Startup folder starts it.
 const byStartup = "startup"
 
 func (m *tasks) Show(ctx context.Context, unit string) (Props, error) {
 	p := Props{Known: m.h.exists(m.t.file()), Active: "inactive"}
-	entry := m.h.exists(m.t.startup())
+	entry := m.entry()
 	res, ok, err := m.registered(ctx, unit)
 	if err != nil && !entry {
 		return p, err
@@ -120,7 +126,7 @@ func (m *tasks) Show(ctx context.Context, unit string) (Props, error) {
 
 // Reload registers a task that is registered anew, from its file.
 func (m *tasks) Reload(ctx context.Context) error {
-	if _, ok, err := m.registered(ctx, m.t.Unit()); err != nil && m.h.exists(m.t.startup()) {
+	if _, ok, err := m.registered(ctx, m.t.Unit()); err != nil && m.entry() {
 		return nil // the entry only names the launcher
 	} else if err != nil || !ok {
 		return err
@@ -221,7 +227,7 @@ func (m *tasks) Start(ctx context.Context, unit string) error {
 		return err
 	}
 	_, ok, err := m.registered(ctx, unit)
-	if ok || !m.h.exists(m.t.startup()) {
+	if ok || !m.entry() {
 		if err == nil {
 			_, err = m.ctl(ctx, "/Run", "/TN", unit)
 		}

@@ -286,7 +286,11 @@ func TestReport28_TaskVariants(t *testing.T) {
 				t.Errorf("%v %+v", err, out)
 			}
 			f.refuse, f.hang = nil, nil
-			if err := h.manager(rep.Observed.Target).Enable(t.Context(), "Hermes_Gateway"); err != nil || f.there(startupFile) || f.task == "" {
+			if _, err := h.Uninstall(t.Context(), rep.Observed.Target, false, false); err != nil || f.there(startupFile) || f.pid != 0 {
+				t.Errorf("taken off: %v", err)
+			}
+			testkit.WriteTree(t, f.root, map[string]string{startupFile: ""}) // as upstream may have left it
+			if _, err := h.Install(t.Context(), f.request(t, h)); err != nil || f.there(startupFile) || f.task == "" {
 				t.Errorf("a task at last: %v", err)
 			}
 		})
