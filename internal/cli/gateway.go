@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -205,6 +206,7 @@ func serve(ctx context.Context, env Env, h home.Home, notices []string, ready fu
 			if err := ready(ctx, s); err != nil {
 				log.Warn("an update that was cut off is not finished", "error", err)
 			}
+			go debug.FreeOSMemory() // what the start needed; a gateway may then wait for days
 		},
 		Alive:   func() { tell("alive", notify.Alive(context.WithoutCancel(ctx))) },
 		Waiting: func(d time.Duration) { tell("waiting", notify.Wait(ctx, d)) },
