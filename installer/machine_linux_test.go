@@ -162,6 +162,9 @@ hermes-appliance uninstall || echo refused; hermes-appliance stop || echo refuse
 	}
 	h.Run("root", "systemctl restart hermes-gateway || true")
 	h.Until("it is parked", func() bool { s, _ := h.state("root"); return s == "parked" })
+	if out, code := h.Try("ada", "hermes-appliance doctor --offline"); code != 1 || !strings.Contains(out, "hermes-gateway.service is parked") {
+		t.Errorf("doctor of a parked service: exit %d\n%s", code, out)
+	}
 	h.Run("ada", "cp ~/good ~/.hermes/config.yaml")
 	h.do("root", 0, "start")
 	h.ready("root")

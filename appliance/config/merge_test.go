@@ -233,7 +233,7 @@ func TestMergeRefusals(t *testing.T) {
 func TestReport6ModeAndLinkSurvive(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("no modes")
+		testkit.Need(t, "posix", false, "no modes")
 	}
 	e := editor(t, "-")
 	real := filepath.Join(t.TempDir(), "real.yaml")

@@ -68,7 +68,7 @@ func (o *doctorOptions) checks(h home.Home, env Env) []doctor.Check {
 	}
 	list := []doctor.Check{
 		doctor.Home(h, env.Getenv), stampCheck(h, env), settingsCheck(h, env), doctor.Modes(h, env.Getenv),
-		doctor.Disk(h), doctor.Clock(h, env.Now), gatewayCheck(h, env), databaseCheck(h), outlookCheck(h, env, o.offline), engineCheck(h, env),
+		doctor.Disk(h), doctor.Clock(h, env.Now), gatewayCheck(h, env), serviceCheck(h, env), databaseCheck(h), outlookCheck(h, env, o.offline), engineCheck(h, env),
 	}
 	if h.Profile != home.Default {
 		return list
