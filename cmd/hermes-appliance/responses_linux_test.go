@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -133,5 +134,57 @@ func TestResponsesAndKeysSurviveAKill(t *testing.T) {
 	}
 	if info, err := os.Stat(db); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info.Mode(), err)
+	}
+}
+
+// TestModelThatCannotBeHad: a request that names a provider which is not there is the client's
+// mistake, said before anything starts.
+func TestModelThatCannotBeHad(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, map[string]string{"config.yaml": "_config_version: 50\n", ".env": apiOn})
+	g := p.start(t, "gateway", "run", "--home", p.home)
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{"provider":"nope","messages":[{"role":"user","content":"hi"}]}`,
+		"/v1/responses":        `{"provider":"nope","input":"hi"}`,
+		"/v1/runs":             `{"provider":"nope","input":"hi"}`,
+	} {
+		if status, text := g.request(g.key, path, body); status != 400 || !strings.Contains(text, "invalid_model") || !strings.Contains(text, "nope") {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	if status, text := g.request(g.key, "/api/sessions", ""); status != 200 || !strings.Contains(text, `"data":[]`) {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
+// TestLongHistoryOfANewSession: what a client brings along is written with few commits, and refused
+// before it is written if it could not be loaded again.
+func TestLongHistoryOfANewSession(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, map[string]string{"config.yaml": "_config_version: 50\nsessions:\n  max_resume_messages: 1000\n", ".env": apiOn})
+	g := p.start(t, "gateway", "run", "--home", p.home)
+	respond := func(n int) (int, string) {
+		var items []string
+		for i := range n {
+			items = append(items, fmt.Sprintf(`{"role":%q,"content":"m%d"}`, []string{"user", "assistant"}[i%2], i))
+		}
+		return g.request(g.key, "/v1/responses", `{"input":[`+strings.Join(items, ",")+`]}`)
+	}
+	db := filepath.Join(p.home, "state.db")
+	if status, text := respond(1001); status != 400 || !strings.Contains(text, "session_too_long") {
+		t.Errorf("%d %s", status, text)
+	}
+	if got := rows(t, db, "SELECT count(*) FROM messages"); got[0] != "0" {
+		t.Errorf("%s messages were written", got[0])
+	}
+	status, text := respond(901)
+	if status != 200 {
+		t.Fatalf("%d %s", status, text)
+	}
+	if got := rows(t, db, "SELECT count(*), min(content), max(content) FROM messages WHERE content GLOB 'm*'"); got[0] != "901|m0|m99" {
+		t.Error(got)
+	}
+	if status, text := g.request(g.key, "/v1/responses", `{"input":"and?","previous_response_id":"`+field[string](t, text, "id")+`"}`); status != 200 {
+		t.Errorf("%d %s", status, text)
 	}
 }
