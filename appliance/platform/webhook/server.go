@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/platform/httpd"
@@ -24,9 +25,9 @@ import (
 const (
 	// bodyTime bounds the reading of a request.
 	bodyTime = 30 * time.Second
-	// mostReading is how many bodies are read at a time: what is not known to be from a sender
-	// of ours must not fill the memory.
-	mostReading = 64
+	// mostReading is how many bytes the bodies that are being read have together: as many as the
+	// largest that a route may take, or 64 of the usual ones.
+	mostReading = 64 << 20
 )
 
 // Options are what a [Server] works with. Host is required.
@@ -42,9 +43,9 @@ type Options struct {
 type Server struct {
 	httpd.Life
 
-	o       Options
-	lanes   lanes
-	reading chan struct{}
+	o     Options
+	lanes lanes
+	room  atomic.Int64 // of mostReading
 }
 
 // New makes a server; it listens nowhere yet.
@@ -58,7 +59,9 @@ func New(o Options) *Server {
 	if o.Multiplex == nil {
 		o.Multiplex = func() bool { return false }
 	}
-	return &Server{o: o, lanes: lanes{of: map[laneKey]*lane{}}, reading: make(chan struct{}, mostReading)}
+	s := &Server{o: o, lanes: lanes{of: map[laneKey]*lane{}}}
+	s.room.Store(mostReading)
+	return s
 }
 
 // Handler serves webhooks, for a listener of somebody else's.
