@@ -93,8 +93,10 @@ func TestResponsesAndKeysSurviveAKill(t *testing.T) {
 			if status != 202 || !replayed || field[string](t, text, "run_id") != want[0] || field[string](t, text, "status") != want[1] {
 				t.Errorf("%s: %s: %d %v %s", how, key, status, replayed, text)
 			}
-			if status, text := g.request(g.key, "/v1/runs/"+want[0], ""); status != 200 || field[string](t, text, "status") != want[1] {
-				t.Errorf("%s: %s: %d %s", how, key, status, text)
+			for _, path := range []string{"/v1/runs/" + want[0], "POST /v1/runs/" + want[0] + "/stop"} {
+				if status, text := g.request(g.key, path, ""); status != 200 || field[string](t, text, "status") != want[1] {
+					t.Errorf("%s: %s: %d %s", how, path, status, text)
+				}
 			}
 		}
 		if status, _, text := g.keyed("done", `{"input":"another"}`); status != 409 || !strings.Contains(text, "idempotency_key_conflict") {

@@ -5,6 +5,7 @@ package apiserver
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"sync"
 
@@ -116,13 +117,16 @@ func (c *call) once(key string, data []byte, start func(id string) (*gateway.Tur
 // went away with its gateway.
 func keyedState(k session.RunKey) string { return or(k.Status, interrupted) }
 
-// keyedRun answers for such a run.
-func (c *call) keyedRun() error {
+// keyedRun answers for such a run; missing is the answer if there is none.
+func (c *call) keyedRun(missing error) error {
 	store, err := c.profile.Sessions(c.r.Context())
 	if err != nil {
 		return err
 	}
 	k, err := store.Run(c.r.Context(), c.r.PathValue("id"))
+	if errors.Is(err, session.ErrNotKept) {
+		return missing
+	}
 	if err != nil {
 		return err
 	}

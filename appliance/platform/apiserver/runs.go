@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"maps"
 	"net/http"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/appliance/approval"
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
 	"github.com/hermes-appliance/hermes-appliance/appliance/model"
-	"github.com/hermes-appliance/hermes-appliance/appliance/session"
 )
 
 // The states of a run.
@@ -182,10 +180,7 @@ func (c *call) ended(t *gateway.Turn) string {
 func getRun(c *call) error {
 	t, err := c.run()
 	if err != nil {
-		if known := c.keyedRun(); !errors.Is(known, session.ErrNotKept) {
-			return known
-		}
-		return err
+		return c.keyedRun(err)
 	}
 	status := c.state(t)
 	out := map[string]any{
@@ -245,7 +240,7 @@ func question(a gateway.Approval) map[string]any {
 func stopRun(c *call) error {
 	t, err := c.run()
 	if err != nil {
-		return err
+		return c.keyedRun(err)
 	}
 	if !over(t) {
 		t.Stop("stopped through the API")
