@@ -326,12 +326,15 @@ func (r *Running) stop(ctx context.Context, res Result) (Result, error) {
 // obituary takes off what a shell that is killed with its child says when it learns of that
 // end before its own: nothing the command printed, and only said when the timing is so.
 func obituary(out string) string {
-	for _, line := range []string{"Terminated\n", "Killed\n"} {
-		if rest, ok := strings.CutSuffix(out, line); ok && (rest == "" || strings.HasSuffix(rest, "\n")) {
-			return rest
+	for {
+		begin := strings.LastIndexByte(strings.TrimSuffix(out, "\n"), '\n') + 1
+		switch strings.TrimSuffix(out[begin:], "\n") { // the filter may still hold the line's end
+		case "Terminated", "Killed":
+			out = out[:begin]
+		default:
+			return out
 		}
 	}
-	return out
 }
 
 // over is the end of a command that came by itself.

@@ -152,7 +152,7 @@ func TestObituary(t *testing.T) {
 	t.Parallel()
 	for out, want := range map[string]string{
 		"Terminated\n": "", "a\nTerminated\n": "a\n", "a\nKilled\n": "a\n", "": "", "a": "a",
-		"Terminated": "Terminated", "all Terminated\n": "all Terminated\n", "Terminated\nb\n": "Terminated\nb\n",
+		"Terminated": "", "a\nTerminated": "a\n", "a\nTerminated\nTerminated\n": "a\n", "Terminated\n\n": "Terminated\n\n", "all Terminated\n": "all Terminated\n", "Terminated\nb\n": "Terminated\nb\n",
 	} {
 		if got := obituary(out); got != want {
 			t.Errorf("%q: got %q, want %q", out, got, want)
