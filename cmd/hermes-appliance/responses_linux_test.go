@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // keyed starts a run under an idempotency key and returns the answer.
@@ -64,6 +65,13 @@ func TestResponsesAndKeysSurviveAKill(t *testing.T) {
 	doneID := field[string](t, done, "run_id")
 	if status, events := g.request(g.key, "/v1/runs/"+doneID+"/events", ""); status != 200 || !strings.Contains(events, "run.completed") {
 		t.Fatalf("%d %s", status, events)
+	}
+	db := filepath.Join(p.home, "state.db")
+	// Its end is noted beside the events.
+	for end := time.Now().Add(deadline); rows(t, db, "SELECT ifnull(status, '') FROM appliance_run_keys WHERE key = 'done'")[0] != "completed"; {
+		if time.Now().After(end) {
+			t.Fatal("the end of a run is not noted")
+		}
 	}
 	path, heard := fifo(t, p.dir)
 	const sleep = "sleep 300.0627"
@@ -121,7 +129,6 @@ func TestResponsesAndKeysSurviveAKill(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 
-	db := filepath.Join(p.home, "state.db")
 	of := func(response string) string {
 		return strings.Join(rows(t, db, "SELECT session_id FROM appliance_responses WHERE id = '"+response+"'"), ",")
 	}
