@@ -57,11 +57,13 @@ func gone(t *testing.T, d *desk) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	var last []process
 	for {
 		list, err := d.processes(ctx)
 		if err != nil {
-			t.Fatalf("%v; left: %v", err, list)
+			t.Fatalf("%v; left: %v", err, last)
 		}
+		last = list
 		if len(list) == 0 {
 			return
 		}
