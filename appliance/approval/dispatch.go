@@ -118,6 +118,7 @@ func (k *checker) mentions(c command) {
 			return
 		}
 	}
+	k.steps += len(c.args) / 4
 	for _, a := range c.args {
 		if strings.HasPrefix(a, "-") || a == "" {
 			continue
