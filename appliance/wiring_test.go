@@ -217,3 +217,28 @@ func TestAllowlistsArePerProfile(t *testing.T) {
 		t.Errorf("a list that cannot be read grants %v", got)
 	}
 }
+
+// TestSuppliedNamesAreRemembered is L3 after N3: a name that a source of the launch profile once
+// supplied stays out of other profiles' children when the source has gone, for the value that
+// was exported with it is still in this process's environment.
+func TestSuppliedNamesAreRemembered(t *testing.T) {
+	t.Parallel()
+	needShell(t)
+	source := "secrets:\n  command:\n    enabled: true\n    command: \"printf 'CUSTOM_VAULT_SECRET=vault\\\\n'\"\n"
+	e, launch, log := world(t, map[string]string{
+		"home/config.yaml": "_config_version: 50\n" + source, "home/profiles/bob/config.yaml": "_config_version: 50\n",
+	}, "CUSTOM_VAULT_SECRET=exported", "PLAIN=stays")
+	bob := named(t, launch, "bob")
+	for _, config := range []string{"", "_config_version: 50\n"} {
+		if config != "" {
+			testkit.WriteTree(t, launch.Dir, map[string]string{"config.yaml": config})
+			if _, err := e.secrets.Refresh(t.Context(), e.tenant(launch)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		env := child(t, e, bob, "terminal")
+		if got, ok := env["CUSTOM_VAULT_SECRET"]; ok || env["PLAIN"] != "stays" {
+			t.Errorf("source there: %t: bob got %q and %q; log: %s", config == "", got, env["PLAIN"], log)
+		}
+	}
+}
