@@ -14,6 +14,7 @@ import (
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/approval"
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+	"github.com/hermes-appliance/hermes-appliance/appliance/process"
 	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 )
 
@@ -239,6 +240,19 @@ func TestSuppliedNamesAreRemembered(t *testing.T) {
 		env := child(t, e, bob, "terminal")
 		if got, ok := env["CUSTOM_VAULT_SECRET"]; ok || env["PLAIN"] != "stays" {
 			t.Errorf("source there: %t: bob got %q and %q; log: %s", config == "", got, env["PLAIN"], log)
+		}
+	}
+}
+
+// TestLineageIsTheMark: the policy means the variable by which a kill finds a tree.
+func TestLineageIsTheMark(t *testing.T) {
+	t.Parallel()
+	e, launch, _ := world(t, map[string]string{"home/config.yaml": "_config_version: 50\n", "home/profiles/bob/config.yaml": "_config_version: 50\n"}, process.Mark+"=outer")
+	for _, h := range []home.Home{launch, named(t, launch, "bob")} {
+		for kind, want := range map[string]string{"terminal": "outer", "mcp": "outer", "execute-code": "outer", "host": ""} {
+			if got := child(t, e, h, kind)[process.Mark]; got != want {
+				t.Errorf("%s of %s: got %q, want %q", kind, h.Profile, got, want)
+			}
 		}
 	}
 }
