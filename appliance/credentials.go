@@ -16,7 +16,7 @@ func (e *Environments) credentials(key string) map[string]secret.Text {
 		return nil
 	}
 	launch := e.o.Launch
-	if key == secret.Key(launch.Dir) {
+	if key == home.Key(launch.Dir) {
 		given, err := e.o.Credentials.For(launch.Profile, launch.Profile)
 		if err != nil {
 			return nil // the start has refused it
@@ -27,7 +27,7 @@ func (e *Environments) credentials(key string) map[string]secret.Text {
 		if id == "" || id == launch.Profile {
 			continue
 		}
-		if h, err := launch.NamedProfile(id); err == nil && key == secret.Key(h.Dir) {
+		if h, err := launch.NamedProfile(id); err == nil && key == home.Key(h.Dir) {
 			return e.o.Credentials[id]
 		}
 	}

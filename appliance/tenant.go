@@ -102,16 +102,26 @@ func (t *Tenant) redactor(b bound) *redact.Redactor {
 			return v, err == nil, err
 		},
 	})
-	var values []string
-	for _, v := range b.scope.Values() {
-		if v.Origin.Kind == secret.Launch || t.rt.env.policy.Global(v.Name) {
+	return redact.New(on, t.hidden(b.scope))
+}
+
+// hidden are the values of a scope that are secrets, those of credentials that are known as such
+// last: of very many the first are left out.
+func (t *Tenant) hidden(scope *secret.Scope) []string {
+	policy := t.rt.env.policy
+	var known, others []string
+	for _, v := range scope.Values() {
+		if v.Origin.Kind == secret.Launch || policy.Global(v.Name) {
 			continue // of the host; a path or a locale is no secret
 		}
-		if tier, _ := t.rt.env.policy.Tier(v.Name); tier > 0 || t.rt.env.policy.Secretive(v.Name) || v.Origin.Kind == secret.Sourced {
-			values = append(values, v.Text.Reveal())
+		switch tier, _ := policy.Tier(v.Name); {
+		case tier > 0:
+			known = append(known, v.Text.Reveal())
+		case policy.Secretive(v.Name) || v.Origin.Kind == secret.Sourced:
+			others = append(others, v.Text.Reveal())
 		}
 	}
-	return redact.New(on, values)
+	return append(others, known...)
 }
 
 // Sessions opens the profile's state.db, once. A failure is not remembered but for the health.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/approval"
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+	"github.com/hermes-appliance/hermes-appliance/appliance/process"
 	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 )
 
@@ -215,5 +216,43 @@ func TestAllowlistsArePerProfile(t *testing.T) {
 	testkit.WriteTree(t, bob.Dir, map[string]string{"config.yaml": "command_allowlist: [\n"})
 	if got := lists.Read(t.Context(), bob.Dir); len(got) != 0 { // A3
 		t.Errorf("a list that cannot be read grants %v", got)
+	}
+}
+
+// TestSuppliedNamesAreRemembered is L3 after N3: a name that a source of the launch profile once
+// supplied stays out of other profiles' children when the source has gone, for the value that
+// was exported with it is still in this process's environment.
+func TestSuppliedNamesAreRemembered(t *testing.T) {
+	t.Parallel()
+	needShell(t)
+	source := "secrets:\n  command:\n    enabled: true\n    command: \"printf 'CUSTOM_VAULT_SECRET=vault\\\\n'\"\n"
+	e, launch, log := world(t, map[string]string{
+		"home/config.yaml": "_config_version: 50\n" + source, "home/profiles/bob/config.yaml": "_config_version: 50\n",
+	}, "CUSTOM_VAULT_SECRET=exported", "PLAIN=stays")
+	bob := named(t, launch, "bob")
+	for _, config := range []string{"", "_config_version: 50\n"} {
+		if config != "" {
+			testkit.WriteTree(t, launch.Dir, map[string]string{"config.yaml": config})
+			if _, err := e.secrets.Refresh(t.Context(), e.tenant(launch)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		env := child(t, e, bob, "terminal")
+		if got, ok := env["CUSTOM_VAULT_SECRET"]; ok || env["PLAIN"] != "stays" {
+			t.Errorf("source there: %t: bob got %q and %q; log: %s", config == "", got, env["PLAIN"], log)
+		}
+	}
+}
+
+// TestLineageIsTheMark: the policy means the variable by which a kill finds a tree.
+func TestLineageIsTheMark(t *testing.T) {
+	t.Parallel()
+	e, launch, _ := world(t, map[string]string{"home/config.yaml": "_config_version: 50\n", "home/profiles/bob/config.yaml": "_config_version: 50\n"}, process.Mark+"=outer")
+	for _, h := range []home.Home{launch, named(t, launch, "bob")} {
+		for kind, want := range map[string]string{"terminal": "outer", "mcp": "outer", "execute-code": "outer", "host": ""} {
+			if got := child(t, e, h, kind)[process.Mark]; got != want {
+				t.Errorf("%s of %s: got %q, want %q", kind, h.Profile, got, want)
+			}
+		}
 	}
 }

@@ -17,8 +17,12 @@ func (k *checker) call(c *syntax.CallExpr, in input) {
 	for _, a := range c.Assigns {
 		k.nested(a)
 	}
+	to := input{present: true, remote: in.remote} // what the program writes to >(command)
+	if len(c.Args) > 0 && literalName(c.Args[0]) == "tee" {
+		to.text, to.known = in.text, in.known
+	}
 	for _, w := range c.Args {
-		k.nested(w)
+		k.nestedIn(w, to)
 	}
 	assign := func() {
 		for _, a := range c.Assigns {
@@ -41,6 +45,12 @@ func (k *checker) call(c *syntax.CallExpr, in input) {
 		}
 		k.run(argv, in, c)
 	}
+}
+
+// literalName is the canonical name of a command that is written out.
+func literalName(w *syntax.Word) string {
+	l, _ := literal(w)
+	return canonical(l)
 }
 
 // run looks at one command with its arguments. node is where it stands in the source, or nil.
@@ -70,14 +80,29 @@ func (k *checker) run(argv []string, in input, node syntax.Node) {
 		k.local(argv, in)
 	}
 	for _, a := range argv[1:] {
-		if metadataHost.MatchString(a) {
+		switch {
+		case metadataHost.MatchString(a):
 			k.emit(NetMetadata)
+		case apiApproval.MatchString(a):
+			k.emit(HermesTrust) // an answer to its own question
+		case controlSocket.MatchString(a) && speaks(name):
+			k.when("if it is told to pause", func() { k.emit(FloorGateway) })
 		}
 	}
 	k.dispatch(command{name: name, args: argv[1:], in: in, node: node})
 }
 
 var metadataHost = regexp.MustCompile(`(^|[^\d.])(169\.254\.169\.254|100\.100\.100\.200)($|[^\d.])|(^|[^\w.-])metadata\.google\.internal($|[^\w.-])|fd00:ec2::254`)
+
+var (
+	apiApproval   = regexp.MustCompile(`/v1/runs/[^/\s]+/approval\b`)
+	controlSocket = regexp.MustCompile(`(^|[/:=])(gateway\.sock|hermes-gw-[0-9a-f]+\.sock)\b`)
+)
+
+// speaks reports whether a command speaks to a socket.
+func speaks(name string) bool {
+	return slices.Contains([]string{"nc", "ncat", "netcat", "socat", "curl", "wget", "websocat"}, name)
+}
 
 // opaque is a command whose name is not known. It may be nothing but a prefix of the next.
 func (k *checker) opaque(argv []string, in input, node syntax.Node) {
@@ -175,7 +200,7 @@ func (k *checker) redirects(s *syntax.Stmt, in input) input {
 		if r.Word == nil {
 			continue
 		}
-		k.nested(r.Word)
+		k.nestedIn(r.Word, k.written(s, in))
 		if !isWrite(r.Op) && r.Op != syntax.RdrIn && r.Op != syntax.DplIn {
 			continue
 		}
@@ -203,9 +228,7 @@ func (k *checker) remember(s *syntax.Stmt, r *syntax.Redirect, to string, in inp
 	if hasHole(to) || r.N != nil && r.N.Value != "1" {
 		return
 	}
-	bare := &syntax.Stmt{Cmd: s.Cmd, Redirs: slices.DeleteFunc(slices.Clone(s.Redirs), func(x *syntax.Redirect) bool { return isWrite(x.Op) })}
-	f := input{present: true, remote: s.Cmd != nil && fetches(s)}
-	f.text, f.known = k.output(bare, in, world{})
+	f := k.written(s, in)
 	name := k.resolve(to)[0]
 	if old, ok := k.files[name]; ok && (r.Op == syntax.AppOut || k.uncertain > 0) {
 		f = input{text: old.text + "\n" + f.text, present: true, known: old.known && f.known, remote: old.remote || f.remote}
@@ -216,6 +239,14 @@ func (k *checker) remember(s *syntax.Stmt, r *syntax.Redirect, to string, in inp
 	if f.known || f.remote || s.Cmd != nil {
 		k.files[name] = f
 	}
+}
+
+// written is what a statement writes to where its output goes.
+func (k *checker) written(s *syntax.Stmt, in input) input {
+	bare := &syntax.Stmt{Cmd: s.Cmd, Redirs: slices.DeleteFunc(slices.Clone(s.Redirs), func(x *syntax.Redirect) bool { return isWrite(x.Op) })}
+	f := input{present: true, remote: s.Cmd != nil && fetches(s)}
+	f.text, f.known = k.output(bare, in, world{})
+	return f
 }
 
 // stdin is what a statement reads once its redirections are in place.
@@ -232,7 +263,11 @@ func (k *checker) stdin(s *syntax.Stmt, in input, w world) input {
 		case syntax.RdrIn:
 			name := k.value(r.Word, w)
 			f, ok := k.fileInput(name)
-			if !ok {
+			switch {
+			case ok:
+			case pidFile(name):
+				f = input{text: pidGateway, present: true, known: true}
+			default:
 				f = input{present: strings.HasPrefix(name, "/dev/tcp/")}
 			}
 			in = f

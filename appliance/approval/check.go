@@ -44,6 +44,7 @@ type checker struct {
 	vars    map[string]variable
 	params  params
 	funcs   map[string]*syntax.Stmt
+	refs    map[string]string // declare -n
 	aliases map[string]string
 	files   map[string]input  // what this command wrote where
 	links   map[string]string // links this command made, and to what
@@ -73,7 +74,7 @@ func check(command string, c Context) *checker {
 	k := &checker{
 		text: command, ctx: c, seen: map[string]bool{},
 		vars: map[string]variable{}, funcs: map[string]*syntax.Stmt{},
-		aliases: map[string]string{}, files: map[string]input{}, running: map[string]bool{}, links: map[string]string{}, copies: map[string]string{},
+		refs: map[string]string{}, aliases: map[string]string{}, files: map[string]input{}, running: map[string]bool{}, links: map[string]string{}, copies: map[string]string{},
 	}
 	k.end = len(command)
 	k.candidate(command)

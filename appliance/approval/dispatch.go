@@ -4,6 +4,7 @@ package approval
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -46,6 +47,7 @@ func latin(r rune) rune {
 
 // dispatch hands a command to the rules of its kind. A wrapper is looked through.
 func (k *checker) dispatch(c command) {
+	k.carried(c)
 	if k.unwrap(c) {
 		return
 	}
@@ -54,15 +56,17 @@ func (k *checker) dispatch(c command) {
 		k.remove(c)
 	case "find", "fd", "fdfind":
 		k.find(c)
-	case "chmod", "chown", "chgrp", "setfacl":
+	case "chmod", "chown", "chgrp", "setfacl", "chattr":
 		k.permissions(c)
-	case "dd", "cp", "mv", "install", "ln", "rsync", "scp", "tee", "truncate", "sed", "perl", "ruby", "curl", "wget", "tar", "touch", "patch", "unzip":
+	case "dd", "dcfldd", "dc3dd", "cp", "mv", "install", "ln", "rsync", "scp", "tee", "truncate", "sed", "perl", "ruby", "curl", "wget", "tar", "touch", "patch", "unzip":
 		k.writer(c)
 		k.interpreter(c)
 	case "kill", "pkill", "killall", "killall5", "skill", "xkill":
 		k.kill(c)
 	case "systemctl", "service", "rc-service", "launchctl", "sv", "s6-svc", "supervisorctl", "initctl", "loginctl":
 		k.service(c)
+	case "busctl", "dbus-send", "gdbus", "qdbus":
+		k.bus(c)
 	case "shutdown", "reboot", "halt", "poweroff":
 		if len(c.args) != 1 || c.args[0] != "--help" {
 			k.emit(FloorShutdown)
@@ -85,6 +89,12 @@ func (k *checker) dispatch(c command) {
 		}
 	case "hermes", "hermes-appliance", "hermes-agent":
 		k.hermes(c)
+	case "passwd", "chpasswd", "usermod", "useradd", "userdel", "groupmod", "gpasswd", "visudo", "vipw":
+		if !slices.ContainsFunc(c.args, func(a string) bool { return a == "-S" || a == "--status" || a == "-c" || a == "--check" }) {
+			k.emit(WriteSystem)
+		}
+	case "mount", "umount", "insmod", "rmmod", "modprobe":
+		k.kernel(c)
 	case "crontab":
 		if !slices.Contains(c.args, "-l") {
 			k.emit(WriteStartup)
@@ -108,6 +118,7 @@ func (k *checker) mentions(c command) {
 			return
 		}
 	}
+	k.steps += len(c.args) / 4
 	for _, a := range c.args {
 		if strings.HasPrefix(a, "-") || a == "" {
 			continue
@@ -174,6 +185,10 @@ func (k *checker) builtinCommand(c command) {
 		}
 	case "read", "mapfile", "readarray":
 		k.read(c)
+	case "enable":
+		if slices.Contains(c.args, "-f") {
+			k.emit(ExecOption)
+		}
 	case "hash":
 		if len(c.args) > 2 && c.args[0] == "-p" {
 			k.aliases[c.args[2]] = c.args[1]
@@ -282,13 +297,24 @@ func isStdin(name string) bool {
 // environment looks at a variable that programs obey.
 func (k *checker) environment(name string, values []string) {
 	switch name {
-	case "LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "PROMPT_COMMAND", "PYTHONSTARTUP", "NODE_OPTIONS", "PERL5OPT":
+	case "LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "PROMPT_COMMAND", "PYTHONSTARTUP", "PERL5OPT", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS":
 		k.emit(ExecEnv)
+	case "NODE_OPTIONS", "RUBYOPT", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS":
+		if slices.ContainsFunc(values, loadsCode.MatchString) {
+			k.emit(ExecEnv)
+		}
+	case "PS1", "PS4":
+		for _, v := range values {
+			if strings.ContainsAny(v, "$`") {
+				k.payload(`: "`+v+`"`, input{}, nil)
+			}
+		}
 	case "DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST", "CONTAINER_CONNECTION":
 		k.emit(ContainerRemote)
 	}
 	switch name {
-	case "PROMPT_COMMAND", "PAGER", "GIT_PAGER", "MANPAGER", "EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF", "LESSOPEN", "BROWSER":
+	case "PROMPT_COMMAND", "PAGER", "GIT_PAGER", "MANPAGER", "EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF", "LESSOPEN", "BROWSER",
+		"GIT_SSH", "GIT_ASKPASS", "SSH_ASKPASS", "SUDO_ASKPASS", "GIT_SEQUENCE_EDITOR", "RSYNC_RSH":
 		for _, v := range values {
 			if !hasHole(v) {
 				k.payload(v, input{}, nil)
@@ -296,6 +322,9 @@ func (k *checker) environment(name string, values []string) {
 		}
 	}
 }
+
+// loadsCode matches options with which an interpreter loads a file before it begins.
+var loadsCode = regexp.MustCompile(`(^|\s)(-r|--require|--import|--loader|--experimental-loader|-javaagent|-agentpath|-agentlib)|` + "[" + holes + "]")
 
 // options splits arguments into options, without dashes, and operands. Short options are one
 // letter each; those in withArg take the rest of their word or the next word.

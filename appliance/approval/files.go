@@ -175,10 +175,12 @@ func (k *checker) writer(c command) {
 	switch c.name {
 	case "cp", "mv", "install", "ln", "rsync", "scp":
 		k.copier(c)
-	case "dd":
+	case "dd", "dcfldd", "dc3dd":
 		for _, a := range c.args {
-			if to, ok := strings.CutPrefix(a, "of="); ok {
-				k.write(to)
+			for _, name := range []string{"of=", "hof=", "wipe="} {
+				if to, ok := strings.CutPrefix(a, name); ok {
+					k.write(to)
+				}
 			}
 			if from, ok := strings.CutPrefix(a, "if="); ok {
 				if disk, maybe := isDisk(k.resolve(from)[0]); disk || maybe {
@@ -228,7 +230,7 @@ func inPlace(c command) bool {
 	return false
 }
 
-var sedRuns = regexp.MustCompile(`(^|[;{\n])\s*(\d+|\$|/[^/]*/)?\s*e(\s+\S|\s*$)|s(/[^/]*/[^/]*/|\|[^|]*\|[^|]*\||#[^#]*#[^#]*#)[gpiImM0-9]*e`)
+var sedRuns = regexp.MustCompile(`(^|[;{\n])\s*(\d+|\$|/[^/]*/)?\s*e(\s+\S|\s*$)|s(/(?:[^/\\]|\\.)*/(?:[^/\\]|\\.)*/|\|[^|]*\|[^|]*\||#[^#]*#[^#]*#)[gpiImM0-9]*e`)
 
 var inPlaceFlag = regexp.MustCompile(`^-[a-zA-Z0-9]*i`)
 

@@ -17,7 +17,13 @@ func (k *checker) interpreter(c command) {
 		}
 		return
 	}
-	for _, a := range c.args {
+	takes := valueFlags(c.name)
+	for i := 0; i < len(c.args); i++ {
+		a := c.args[i]
+		if slices.Contains(takes, a) {
+			i++
+			continue
+		}
 		if a == "--" || !strings.HasPrefix(a, "-") {
 			if c.name == "deno" && a == "eval" {
 				k.emit(InterpInline)
@@ -28,6 +34,9 @@ func (k *checker) interpreter(c command) {
 			break
 		}
 		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		if c.name == "pwsh" || c.name == "powershell" {
+			name = strings.ToLower(name)
+		}
 		if slices.Contains(flags, name) || !strings.HasPrefix(a, "--") && strings.ContainsAny(a, onlyLetters(flags)) {
 			k.emit(InterpInline)
 			return
@@ -44,12 +53,32 @@ func (k *checker) interpreter(c command) {
 var (
 	awk       = regexp.MustCompile(`^[gmn]?awk$`)
 	awkString = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+	awkRegexp = regexp.MustCompile(`([~(!,&|{;]\s*|^\s*)/(?:[^/\\\n]|\\.)*/`)
+	awkLoad   = regexp.MustCompile(`@(load|include)\b`)
 	awkPipe   = regexp.MustCompile(`system\s*\(|(^|[^|])\|&?([^|]|$)`)
 )
 
+// valueFlags are options whose value is the next word and no code.
+func valueFlags(name string) []string {
+	switch unversioned(name) {
+	case "python", "pypy", "ipython":
+		return []string{"-X", "-W", "--check-hash-based-pycs"}
+	case "node", "nodejs", "tsx":
+		return []string{"-r", "--require", "--import", "--loader", "-C", "--conditions", "--env-file"}
+	case "perl", "ruby":
+		return []string{"-I", "-r", "-C"}
+	case "php":
+		return []string{"-d", "-c"}
+	case "lua":
+		return []string{"-l"}
+	}
+	return nil
+}
+
 // awkRuns reports whether an awk program starts others.
 func awkRuns(program string) bool {
-	return awkPipe.MatchString(awkString.ReplaceAllString(program, `""`))
+	program = awkString.ReplaceAllString(program, `""`)
+	return awkLoad.MatchString(program) || awkPipe.MatchString(awkRegexp.ReplaceAllString(program, `${1}""`))
 }
 
 func onlyLetters(flags []string) string {
@@ -62,14 +91,19 @@ func onlyLetters(flags []string) string {
 	return b.String()
 }
 
-var versioned = regexp.MustCompile(`^(python|pypy|perl|ruby|php|lua|node|tclsh)[0-9.]*$`)
+var versioned = regexp.MustCompile(`^(i?python|pypy|perl|ruby|php|lua|node|tclsh)[0-9.]*$`)
+
+// unversioned is an interpreter's name without its version.
+func unversioned(name string) string {
+	if m := versioned.FindStringSubmatch(name); m != nil {
+		return m[1]
+	}
+	return name
+}
 
 func inlineFlags(name string) ([]string, bool) {
-	if m := versioned.FindStringSubmatch(name); m != nil {
-		name = m[1]
-	}
-	switch name {
-	case "python", "pypy", "py", "osascript", "rscript":
+	switch name = unversioned(name); name {
+	case "python", "pypy", "py", "ipython", "osascript", "rscript", "r", "expect":
 		return []string{"c", "e"}, true
 	case "node", "nodejs", "bun", "deno", "tsx":
 		return []string{"e", "p", "eval", "print"}, true

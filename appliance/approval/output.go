@@ -27,8 +27,12 @@ func (k *checker) outputOf(list []*syntax.Stmt, in input, w world) (string, bool
 }
 
 func (k *checker) output(s *syntax.Stmt, in input, w world) (string, bool) {
-	if k.steps++; k.steps > maxSteps || s.Cmd == nil {
+	if k.steps++; k.steps > maxSteps {
 		return "", false
+	}
+	if s.Cmd == nil { // $(< file)
+		in = k.stdin(s, input{}, w)
+		return in.text, in.known
 	}
 	for _, r := range s.Redirs {
 		if isWrite(r.Op) && (r.N == nil || r.N.Value != "2") {
@@ -75,7 +79,7 @@ func (k *checker) commandOutput(argv []string, in input) (string, bool) {
 			if f, ok := k.fileInput(args[0]); ok {
 				return f.text, f.known
 			}
-			if path.Base(args[0]) == "gateway.pid" {
+			if pidFile(args[0]) {
 				return pidGateway, true
 			}
 		}
@@ -89,10 +93,14 @@ func (k *checker) commandOutput(argv []string, in input) (string, bool) {
 	case "base64", "base32", "xxd", "openssl":
 		return decode(name, args, in)
 	case "pgrep", "pidof", "lsof", "fuser":
-		if slices.ContainsFunc(args, k.namesGateway) {
+		if slices.ContainsFunc(args, k.namesGateway) || name == "pgrep" && k.findsGateway(args) {
 			return pidGateway, true
 		}
 		return pidOther, name != "lsof" || slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-t") })
+	case "jq":
+		if slices.ContainsFunc(args, pidFile) {
+			return pidGateway, true
+		}
 	case "which", "command", "type":
 		if _, rest := options(args, ""); len(rest) == 1 && (name != "command" || len(args) == 2) {
 			return rest[0] + "\n", true
@@ -105,6 +113,12 @@ func (k *checker) commandOutput(argv []string, in input) (string, bool) {
 		return k.vars[cwd].values[0] + "\n", true
 	}
 	return "", false
+}
+
+// pidFile reports whether a file says which process the gateway is.
+func pidFile(name string) bool {
+	base := path.Base(name)
+	return base == "gateway.pid" || base == "gateway_state.json"
 }
 
 func echo(args []string) string {

@@ -54,6 +54,7 @@ func (k *checker) builtin(name string) (string, bool) {
 
 // lookup returns the values of a name, several for an array, and whether it is set.
 func (k *checker) lookup(name string, w world) ([]string, bool) {
+	name = k.named(name)
 	if name == "@" || name == "*" {
 		if k.params.known {
 			return k.params.list, len(k.params.list) > 0
@@ -250,6 +251,7 @@ func replace(v, from, to string, all bool) string {
 // setVar assigns. Where it is not certain that this runs, and runs last, the old values stay
 // possible.
 func (k *checker) setVar(name string, v variable) {
+	name = k.named(name)
 	for i, s := range v.values {
 		if len(s) > maxValue {
 			v.values[i] = hole
@@ -305,10 +307,33 @@ func (k *checker) assign(a *syntax.Assign) {
 	}
 }
 
+// named is the variable that a name means: it may refer to another one.
+func (k *checker) named(name string) string {
+	for range maxValues {
+		to, ok := k.refs[name]
+		if !ok {
+			break
+		}
+		name = to
+	}
+	return name
+}
+
 // declare handles export, declare, local, readonly and typeset.
 func (k *checker) declare(d *syntax.DeclClause) {
+	refers := false
 	for _, a := range d.Args {
 		k.nested(a)
+		if a.Naked && a.Name == nil && a.Value != nil {
+			l, _ := literal(a.Value)
+			refers = refers || strings.HasPrefix(l, "-") && strings.Contains(l, "n")
+		}
+		if refers && a.Name != nil && a.Value != nil {
+			if to := k.value(a.Value, world{}); syntax.ValidName(to) {
+				k.refs[a.Name.Value] = to
+				continue
+			}
+		}
 		if a.Name != nil && !a.Naked {
 			k.environment(a.Name.Value, k.values(a.Value))
 		}

@@ -228,6 +228,9 @@ func (k *checker) class(p, arg string) ID {
 		return id
 	}
 	base := path.Base(p)
+	if gitHook.MatchString(p) && path.Ext(base) != ".sample" {
+		return WriteStartup
+	}
 	if strings.HasPrefix(base, ".env") && !harmlessEnv.MatchString(base) {
 		return WriteEnv
 	}
@@ -242,7 +245,8 @@ var (
 	agentOwned     = regexp.MustCompile(`^(skills|memories|cache|logs|sandboxes|tmp|workspace|cron/output)/`)
 	harmlessEnv    = regexp.MustCompile(`^\.env(\.(example|sample|template|dist)|ironment)$`)
 	credentials    = regexp.MustCompile(`^/(\.ssh|\.aws|\.gnupg|\.kube|\.azure|\.config/(gcloud|gh)|\.netrc|\.pgpass|\.npmrc|\.pypirc|\.git-credentials|\.docker/config\.json|\.password-store)(/|$)`)
-	startup        = regexp.MustCompile(`^/(\.(bashrc|bash_profile|bash_login|bash_aliases|bash_logout|zshrc|zshenv|zprofile|zlogin|profile|kshrc|xprofile|xinitrc|gitconfig|vimrc)$|\.config/(fish|systemd|autostart|environment\.d|git|nvim)(/|$)|Library/LaunchAgents(/|$))`)
+	gitHook        = regexp.MustCompile(`(^|/)\.git/(modules/.+/)?(hooks/[^/]+|config)$`)
+	startup        = regexp.MustCompile(`^/(\.(bashrc|bash_profile|bash_login|bash_aliases|bash_logout|zshrc|zshenv|zprofile|zlogin|profile|kshrc|xprofile|xinitrc|gitconfig|vimrc|pam_environment)$|\.config/(fish|systemd|autostart|environment\.d|git|nvim)(/|$)|Library/LaunchAgents(/|$))`)
 )
 
 // homeClass looks at files in somebody's home directory.

@@ -217,7 +217,7 @@ func (id ID) fileText() string {
 	case WriteCredential:
 		return "changes credentials or SSH files"
 	case WriteStartup:
-		return "changes what runs at login or on a schedule"
+		return "changes what runs at login, on a schedule or with git"
 	case WriteEnv:
 		return "overwrites an env or config file"
 	}

@@ -13,7 +13,13 @@ func (k *checker) shell(c command) {
 	for i := 0; i < len(c.args); i++ {
 		a := c.args[i]
 		switch {
-		case a == "-o", a == "+o", a == "-O", a == "+O", a == "--rcfile", a == "--init-file":
+		case a == "--rcfile", a == "--init-file":
+			if f, ok := k.fileInput(strings.Join(c.args[min(i+1, len(c.args)):min(i+2, len(c.args))], "")); ok {
+				k.shellInput(f, []string{c.name})
+			}
+			i++
+			continue
+		case a == "-o", a == "+o", a == "-O", a == "+O":
 			i++
 			continue
 		case a == "--":

@@ -110,11 +110,15 @@ func (k *checker) service(c command) {
 	if len(words) == 0 {
 		return
 	}
-	if c.name == "loginctl" && (strings.HasPrefix(words[0], "terminate") || strings.HasPrefix(words[0], "kill")) {
+	if slices.Contains(words, "start") && slices.ContainsFunc(words, shutdownUnit.MatchString) {
+		k.emit(FloorShutdown)
+		return
+	}
+	if c.name == "loginctl" && (strings.HasPrefix(words[0], "terminate") || strings.HasPrefix(words[0], "kill") || words[0] == "disable-linger") {
 		k.emit(ServiceStop)
 		return
 	}
-	if c.name == "systemctl" && slices.Contains([]string{"poweroff", "reboot", "halt", "kexec", "soft-reboot", "rescue", "emergency", "isolate", "suspend", "hibernate", "exit"}, words[0]) {
+	if (c.name == "systemctl" || c.name == "loginctl") && slices.Contains([]string{"poweroff", "reboot", "halt", "kexec", "soft-reboot", "rescue", "emergency", "isolate", "suspend", "hibernate", "exit"}, words[0]) {
 		k.emit(FloorShutdown)
 		return
 	}
@@ -132,6 +136,29 @@ func (k *checker) service(c command) {
 		return
 	}
 	k.emit(ServiceStop)
+}
+
+var (
+	shutdownUnit = regexp.MustCompile(`^(poweroff|reboot|halt|kexec|soft-reboot|rescue|emergency|shutdown|exit|runlevel[0-6])\.target$`)
+	busShutdown  = regexp.MustCompile(`(?i)\.Manager[. ](PowerOff|Reboot|Halt|KExec|SoftReboot|Suspend|Hibernate|HybridSleep|ScheduleShutdown)|org\.freedesktop\.login1\.Manager.*\b(PowerOff|Reboot|Halt)`)
+	busStop      = regexp.MustCompile(`(?i)\b(Stop|Restart|TryRestart|ReloadOrRestart|Kill|Mask|Disable)Unit(Files)?\b`)
+)
+
+// bus looks at messages to the service manager, which do what its own command does.
+func (k *checker) bus(c command) {
+	text := strings.Join(c.args, " ")
+	switch {
+	case busShutdown.MatchString(text):
+		k.emit(FloorShutdown)
+	case !busStop.MatchString(text):
+	case slices.ContainsFunc(c.args, func(a string) bool {
+		_, value, typed := strings.Cut(a, ":") // dbus-send: string:NAME
+		return k.namesGateway(strings.Trim(a, `'"`)) || typed && k.namesGateway(value)
+	}):
+		k.emit(FloorGateway)
+	default:
+		k.emit(ServiceStop)
+	}
 }
 
 // hermes looks at our own command line: an agent must not end the gateway it runs in, and not
@@ -159,7 +186,8 @@ func (k *checker) hermes(c command) {
 		words[0] == "approvals" && slices.Contains(c.args, "--apply"):
 		k.emit(FloorApprovals)
 	case slices.Contains([]string{"profile", "profiles"}, words[0]) && one("delete", "remove", "rm"),
-		words[0] == "migrate" && !dry, words[0] == "config" && one("merge"), words[0] == "env" && one("assemble"),
+		words[0] == "migrate" && !dry, words[0] == "config" && one("merge"),
+		words[0] == "config" && one("set", "unset") && slices.ContainsFunc(words, func(w string) bool { return powerKey.MatchString(w) }), words[0] == "env" && one("assemble"),
 		words[0] == "checkpoints" && one("restore"), words[0] == "doctor" && slices.Contains(c.args, "--fix"):
 		k.emit(WriteHermes)
 	case words[0] == "sandbox" && one("switch", "keep"): // a question to a person
@@ -187,8 +215,28 @@ func subcommands(args []string) []string {
 
 var (
 	approvalKey = regexp.MustCompile(`^(approvals|command_allowlist|command_approval_required|security)(\.|=|$)`)
-	trustKey    = regexp.MustCompile(`^(gateway|platforms)(\.|=|$)`)
+	// powerKey are settings that start programs, say where commands run and what they are
+	// given, or where credentials are sent.
+	powerKey = regexp.MustCompile(`^(terminal|mcp_servers|hooks|secrets|plugins|providers|custom_providers|cron)(\.|=|$)|(^|\.)(base_url|api_base)(=|$)`)
+	trustKey = regexp.MustCompile(`^(gateway|platforms)(\.|=|$)`)
 )
+
+// kernel looks at what changes file systems and drivers of the running system.
+func (k *checker) kernel(c command) {
+	opts, rest := options(c.args, "toLU")
+	switch c.name {
+	case "mount", "umount":
+		if c.name == "umount" && hasOption(opts, "a", "all") || len(rest) > 0 && slices.ContainsFunc(k.resolve(rest[len(rest)-1]), func(p string) bool {
+			return isProtected(p) || k.class(p, p) == WriteSystem
+		}) {
+			k.emit(WriteSystem)
+		}
+	default:
+		if len(rest) > 0 {
+			k.emit(WriteSystem)
+		}
+	}
+}
 
 // disk looks at tools that format or wipe disks.
 func (k *checker) disk(c command) {
@@ -204,7 +252,7 @@ func (k *checker) disk(c command) {
 		writes = true
 	case c.name == "wipefs":
 		writes = hasOption(opts, "af", "all") && !hasOption(opts, "n", "no-act")
-	case c.name == "blkdiscard":
+	case c.name == "blkdiscard", c.name == "ddrescue", c.name == "badblocks" && hasOption(opts, "wn", ""):
 		writes = true
 	case c.name == "sgdisk", c.name == "sfdisk", c.name == "gdisk", c.name == "cfdisk", c.name == "fdisk":
 		writes = !hasOption(opts, "lpdiv", "list") && !hasOption(opts, "", "print") && !hasOption(opts, "", "dump")
@@ -216,8 +264,13 @@ func (k *checker) disk(c command) {
 		writes = has("format", "sanitize")
 	case c.name == "cryptsetup":
 		writes = has("luksFormat", "erase", "luksErase", "reencrypt")
-	case c.name == "pvcreate", c.name == "vgremove", c.name == "lvremove", c.name == "pvremove":
+	case c.name == "pvcreate", c.name == "vgremove", c.name == "lvremove", c.name == "pvremove",
+		(c.name == "zfs" || c.name == "zpool") && has("destroy"):
 		k.emit(DiskFormat)
+	case c.name == "btrfs":
+		if has("delete") && has("subvolume") {
+			k.removeTree(c.args[len(c.args)-1])
+		}
 	case c.name == "diskutil":
 		if slices.ContainsFunc(c.args, func(a string) bool { return diskutil.MatchString(a) }) {
 			k.emit(FloorDisk)

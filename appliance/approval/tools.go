@@ -3,6 +3,7 @@
 package approval
 
 import (
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,6 +22,8 @@ func (k *checker) git(c command) {
 			n = 2
 		case strings.HasPrefix(a, "-c"):
 			k.gitConfig(a[2:])
+		case strings.HasPrefix(a, "--exec-path="), strings.HasPrefix(a, "--config-env="):
+			k.emit(ExecOption)
 		}
 		args = args[n:]
 	}
@@ -54,13 +57,59 @@ func (k *checker) git(c command) {
 		if len(rest) > 1 {
 			k.gitConfig(rest[len(rest)-2] + "=" + rest[len(rest)-1])
 		}
-	case "submodule", "bisect", "rebase", "filter-branch":
+	case "clone":
+		for _, setting := range (option{"-c", "--config"}).values(args) {
+			k.gitConfig(setting)
+		}
+		if len(rest) > 1 {
+			k.write(rest[len(rest)-1])
+		}
+		k.gitRuns(args)
+	default:
+		k.gitRuns(args)
+	}
+}
+
+// gitRuns looks at subcommands that run what they are given.
+func (k *checker) gitRuns(args []string) {
+	var options []option
+	switch args[0] {
+	case "submodule", "bisect":
 		for i, a := range args {
-			if (a == "foreach" || a == "run" || a == "-x" || a == "--exec" || a == "--tree-filter" || a == "--index-filter") && i+1 < len(args) {
-				k.payload(strings.Join(args[i+1:], " "), input{}, nil)
+			switch {
+			case i+1 >= len(args):
+			case a == "run" && args[0] == "bisect":
+				k.run(args[i+1:], input{}, nil)
+			case a == "foreach" && args[0] == "submodule":
+				_, words := cutOptions(args[i+1:])
+				k.payload(strings.Join(words, " "), input{}, nil)
 			}
 		}
+	case "rebase":
+		options = []option{{"-x", "--exec"}}
+	case "filter-branch":
+		options = []option{{long: "--tree-filter"}, {long: "--index-filter"}, {long: "--msg-filter"}, {long: "--env-filter"}, {long: "--parent-filter"}, {long: "--commit-filter"}, {long: "--setup"}}
+	case "difftool":
+		options = []option{{"-x", "--extcmd"}}
+	case "grep":
+		options = []option{{"-O", "--open-files-in-pager"}}
+	case "clone", "fetch", "pull", "ls-remote":
+		options = []option{{"-u", "--upload-pack"}}
 	}
+	for _, o := range options {
+		for _, text := range o.values(args) {
+			k.payload(text, input{}, nil)
+		}
+	}
+}
+
+// cutOptions splits leading options from the rest.
+func cutOptions(args []string) (opts, rest []string) {
+	i := 0
+	for i < len(args) && strings.HasPrefix(args[i], "-") {
+		i++
+	}
+	return args[:i], args[i:]
 }
 
 // gitConfig looks at one key=value: an alias with ! and many other keys are commands.
@@ -76,6 +125,9 @@ func (k *checker) gitConfig(setting string) {
 			return
 		}
 	}
+	if gitShows.MatchString(key) {
+		k.payload(value, input{}, nil)
+	}
 	if gitRuns.MatchString(key) {
 		k.emit(ExecOption)
 		k.payload(strings.TrimPrefix(value, "!"), input{}, nil)
@@ -83,6 +135,9 @@ func (k *checker) gitConfig(setting string) {
 }
 
 var gitRuns = regexp.MustCompile(`^(core\.(sshcommand|hookspath|fsmonitor|askpass|gitproxy)|credential\.(.*\.)?helper|diff\.(external|.*\.(textconv|command))|(merge|filter)\..*|uploadpack\.packobjectshook|protocol\.ext\.allow|gpg\.(.*\.)?program)$`)
+
+// gitShows are commands that everybody sets: a pager, an editor, a browser.
+var gitShows = regexp.MustCompile(`^(core\.(pager|editor)|sequence\.editor|pager\..*|(difftool|mergetool|browser|man)\..*\.(cmd|path)|interactive\.difffilter|sendemail\..*cmd)$`)
 
 // container looks at container tools: another daemon, the host's files, running containers.
 func (k *checker) container(c command) {
@@ -95,7 +150,11 @@ func (k *checker) container(c command) {
 			i++
 			continue
 		}
-		if hostAccess.MatchString(a) || (a == "-v" || a == "--volume" || a == "--mount") && i+1 < len(args) && hostRoot.MatchString(args[i+1]) || hostVolume.MatchString(a) {
+		next := ""
+		if i+1 < len(args) {
+			next = args[i+1]
+		}
+		if hostAccess.MatchString(a) || hostAccess.MatchString(a+"="+next) || k.hostVolume(a, next) {
 			k.emit(ContainerHost)
 		}
 		if !strings.HasPrefix(a, "-") {
@@ -113,8 +172,11 @@ func (k *checker) container(c command) {
 		at = 1
 	}
 	for _, w := range words[at:min(len(words), at+3)] {
-		if slices.Contains([]string{"stop", "kill", "restart", "down"}, w) {
+		if slices.Contains([]string{"stop", "kill", "restart", "down", "pause"}, w) || w == "rm" && forced(c.args) {
 			k.emit(ContainerStop)
+			if slices.ContainsFunc(words, k.gatewayContainer) {
+				k.emit(FloorGateway)
+			}
 			break
 		}
 	}
@@ -124,6 +186,20 @@ func (k *checker) container(c command) {
 			return
 		}
 	}
+}
+
+// forced reports whether a removal may end what runs.
+func forced(args []string) bool {
+	opts, _ := options(args, "")
+	return hasOption(opts, "f", "force")
+}
+
+// gatewayContainer reports whether a container may be the one this gateway runs in. Those of
+// its sandboxes have longer names.
+func (k *checker) gatewayContainer(name string) bool {
+	name = strings.ToLower(name)
+	return slices.Contains([]string{"hermes", "hermes-agent", "hermes-gateway", "hermes-appliance"}, name) ||
+		slices.ContainsFunc(k.ctx.Units, func(u string) bool { return name == strings.ToLower(strings.TrimSuffix(u, path.Ext(u))) })
 }
 
 // inContainer looks at what is run in a container, wherever in the arguments it begins.
@@ -141,10 +217,38 @@ func (k *checker) inContainer(c command) {
 
 var (
 	containerRemote = regexp.MustCompile(`^(-H.*|--host(=.*)?|--context(=.*)?|-c|--url(=.*)?|--connection(=.*)?|--identity(=.*)?|--remote)$`)
-	hostAccess      = regexp.MustCompile(`^--(privileged(=true)?|pid=host|cap-add=(ALL|SYS_ADMIN)|device=.*)$`)
-	hostRoot        = regexp.MustCompile(`^(/|/etc|/root|/home|/var|/usr|/boot|/dev|/proc|/sys|~|/var/run/docker\.sock|/run/docker\.sock)/?(:|$)|(source|src)=/(,|$)`)
-	hostVolume      = regexp.MustCompile(`^(-v|--volume=)(/|/etc|/root|/home|/var/run/docker\.sock|~)/?:`)
+	hostAccess      = regexp.MustCompile(`(?i)^--(privileged(=true)?|(pid|userns|uts|cgroupns)=host|cap-add=(cap_)?(all|sys_admin|sys_ptrace|sys_module|sys_rawio|dac_read_search)|security-opt=(seccomp|apparmor)[=:]unconfined|device=.*)$`)
+	mountSource     = regexp.MustCompile(`(?:^|,)(?:source|src)=([^,]*)`)
 )
+
+// hostVolume reports whether a container is given a directory of the host that it should not
+// have: of the system, of the user as a whole, of credentials, of a Hermes home.
+func (k *checker) hostVolume(arg, next string) bool {
+	source := ""
+	switch name, value, inline := strings.Cut(arg, "="); {
+	case arg == "-v", arg == "--volume":
+		source = next
+	case name == "--volume" && inline:
+		source = value
+	case strings.HasPrefix(arg, "-v"):
+		source = arg[2:]
+	case name == "--mount":
+		if !inline {
+			value = next
+		}
+		if m := mountSource.FindStringSubmatch(value); m != nil {
+			source = m[1]
+		}
+	}
+	source, _, _ = strings.Cut(source, ":")
+	if !strings.HasPrefix(source, "/") && !strings.HasPrefix(source, "~") && !strings.HasPrefix(source, ".") {
+		return false // a volume of the engine
+	}
+	return slices.ContainsFunc(k.resolve(source), func(p string) bool {
+		return isProtected(p) || within(p, "/etc") || within(p, "/boot") || path.Base(p) == "docker.sock" || path.Base(p) == "podman.sock" ||
+			k.holdsApprovals(p, true) || k.class(p, source) == WriteCredential
+	})
+}
 
 func (k *checker) packages(c command) {
 	opts, words := options(c.args, "")

@@ -251,17 +251,46 @@ func fetches(n syntax.Node) bool {
 func (k *checker) mentionsGateway(n syntax.Node) bool {
 	found := false
 	syntax.Walk(n, func(n syntax.Node) bool {
-		if w, ok := n.(*syntax.Word); ok {
-			l, _ := literal(w)
-			found = found || l != "" && !strings.Contains(l, "/") && k.namesGateway(l)
+		switch n := n.(type) {
+		case *syntax.Word:
+			l, _ := literal(n)
+			found = found || l != "" && (!strings.Contains(l, "/") && k.namesGateway(l) || pidFile(l))
+		case *syntax.CallExpr:
+			found = found || k.greps(n)
 		}
 		return !found
 	})
 	return found
 }
 
+// greps reports whether a call picks this gateway out of a list of processes.
+func (k *checker) greps(c *syntax.CallExpr) bool {
+	var argv []string
+	for _, w := range c.Args {
+		l, _ := literal(w)
+		argv = append(argv, l)
+	}
+	if len(argv) < 2 || slices.Contains(argv, "-v") {
+		return false
+	}
+	switch literalName(c.Args[0]) {
+	case "grep", "egrep", "fgrep", "rg", "ag":
+		return k.findsGateway(argv[1:])
+	}
+	return false
+}
+
+// findsGateway reports whether one of the patterns of a search fits this gateway's process.
+func (k *checker) findsGateway(args []string) bool {
+	_, patterns := options(args, "uUgGPtsnFomABC")
+	return slices.ContainsFunc(patterns, func(p string) bool { return len(p) > 2 && !hasHole(p) && matchesGateway(p) })
+}
+
 // nested looks at the commands that a word, a test or an arithmetic expression runs.
-func (k *checker) nested(n syntax.Node) {
+func (k *checker) nested(n syntax.Node) { k.nestedIn(n, input{present: true}) }
+
+// nestedIn is nested where it is known what a >(command) reads.
+func (k *checker) nestedIn(n syntax.Node, in input) {
 	if isNil(n) {
 		return
 	}
@@ -271,7 +300,11 @@ func (k *checker) nested(n syntax.Node) {
 			k.subshell(func() { k.stmts(n.Stmts, input{}) })
 			return false
 		case *syntax.ProcSubst:
-			k.subshell(func() { k.stmts(n.Stmts, input{}) })
+			to := input{}
+			if n.Op == syntax.CmdOut {
+				to = in
+			}
+			k.subshell(func() { k.stmts(n.Stmts, to) })
 			return false
 		case *syntax.ParamExp:
 			if n.Exp != nil && (n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull) && n.Param != nil {

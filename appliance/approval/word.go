@@ -77,7 +77,7 @@ func (k *checker) worlds(nodes []*syntax.Word) []world {
 			if !ok || p.Param == nil {
 				return true
 			}
-			name := p.Param.Value
+			name := k.named(p.Param.Value)
 			switch v, ok := k.vars[name]; {
 			case ok && len(v.values) > 1:
 				names = append(names, name)

@@ -15,16 +15,17 @@ type wrapper struct {
 	skip    int      // operands before the command
 	assigns bool     // NAME=value may stand before it
 	query   string   // options with which nothing is run
+	chdir   string   // short of --chdir
 	guess   bool     // nobody knows which options take a value: try
 }
 
 func wrapperOf(name string) (wrapper, bool) {
 	switch name {
 	case "sudo", "doas":
-		return wrapper{short: "ugpCrtTDRUha", long: []string{"user", "group", "prompt", "close-from", "role", "type", "command-timeout", "chdir", "chroot", "other-user", "host"}, assigns: true, query: "lvVkK"}, true
+		return wrapper{short: "ugpCrtTDRUha", long: []string{"user", "group", "prompt", "close-from", "role", "type", "command-timeout", "chdir", "chroot", "other-user", "host"}, assigns: true, query: "lvVK", chdir: "D"}, true
 	case "env":
-		return wrapper{short: "uCa", long: []string{"unset", "chdir", "argv0"}, assigns: true}, true
-	case "nohup", "setsid", "busybox", "toybox", "caffeinate", "fakeroot", "builtin", "pkexec", "xvfb-run", "dbus-run-session", "rlwrap", "unbuffer", "coproc", "winpty":
+		return wrapper{short: "uCa", long: []string{"unset", "chdir", "argv0"}, assigns: true, chdir: "C"}, true
+	case "nohup", "setsid", "busybox", "toybox", "caffeinate", "fakeroot", "builtin", "pkexec", "xvfb-run", "dbus-run-session", "rlwrap", "unbuffer", "coproc", "winpty", "entr":
 		return wrapper{}, true
 	case "command":
 		return wrapper{query: "vV"}, true
@@ -44,10 +45,12 @@ func wrapperOf(name string) (wrapper, bool) {
 		return wrapper{short: "ioe", long: []string{"input", "output", "error"}}, true
 	case "chroot":
 		return wrapper{skip: 1, long: []string{"userspec", "groups"}}, true
+	case "faketime":
+		return wrapper{short: "pf", skip: 1}, true
 	case "gosu", "su-exec", "setuidgid", "chpst":
 		return wrapper{skip: 1}, true
-	case "unshare", "nsenter", "setpriv", "bwrap", "firejail", "proot", "systemd-run", "systemd-inhibit", "runcon", "prlimit",
-		"strace", "ltrace", "perf", "valgrind", "gdb", "screen", "npx", "bunx", "pnpx":
+	case "unshare", "nsenter", "setpriv", "firejail", "proot", "systemd-run", "systemd-inhibit", "runcon", "prlimit",
+		"strace", "ltrace", "valgrind", "gdb", "screen", "npx", "bunx", "pnpx", "numactl", "cgexec":
 		return wrapper{guess: true}, true
 	case "uv", "poetry", "pipenv", "pdm", "rye", "hatch", "direnv", "mise", "rbenv", "pyenv", "nvm":
 		return wrapper{skip: 1}, true
@@ -59,12 +62,24 @@ func wrapperOf(name string) (wrapper, bool) {
 // nothing else to know about the command.
 func (k *checker) unwrap(c command) bool {
 	switch c.name {
-	case "sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash", "yash":
+	case "sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash", "yash", "csh", "tcsh", "nu", "elvish", "xonsh", "osh":
 		k.shell(c)
-	case "xargs", "parallel":
+	case "xargs":
 		k.xargs(c)
-	case "watch", "script", "su", "runuser", "flock", "at", "batch":
+	case "parallel":
+		k.parallel(c)
+	case "watch", "script", "su", "runuser", "flock", "at", "batch", "capsh":
 		k.textRunner(c)
+	case "perf":
+		if len(c.args) > 1 {
+			k.peel(command{name: c.name, args: c.args[1:], in: c.in, node: c.node}, wrapper{guess: true})
+		}
+	case "bwrap": // most of its options take two values
+		for i, a := range c.args[:min(len(c.args), 4*maxValues)] {
+			if !strings.HasPrefix(a, "-") {
+				k.run(c.args[i:], c.in, c.node)
+			}
+		}
 	case "ssh", "mosh":
 		k.remoteShell(c)
 	case "tmux":
@@ -91,6 +106,24 @@ func (k *checker) peel(c command, w wrapper) {
 	if w.query != "" && slices.ContainsFunc(leadingOptions(c.args, w), func(o string) bool { return strings.Contains(w.query, o) }) {
 		return
 	}
+	var dirs []string
+	if w.chdir != "" {
+		dirs = option{"-" + w.chdir, "--chdir"}.values(leading(c.args, w))
+	}
+	if len(dirs) == 0 {
+		k.peeled(c, w)
+		return
+	}
+	k.subshell(func() {
+		for _, dir := range dirs {
+			k.cd([]string{"--", dir})
+		}
+		k.peeled(c, w)
+	})
+}
+
+// peeled runs what stands behind a wrapper's own arguments.
+func (k *checker) peeled(c command, w wrapper) {
 	for _, start := range starts(c.args, w) {
 		rest := c.args[start:]
 		for w.assigns && len(rest) > 0 && assignment.MatchString(rest[0]) {
@@ -210,9 +243,6 @@ func (k *checker) xargs(c command) {
 			replace = "{}"
 		}
 	}
-	if c.name == "parallel" {
-		replace = "{}"
-	}
 	items := []string{hole}
 	if c.in.own {
 		items[0] = ownHole
@@ -240,6 +270,40 @@ func (k *checker) xargs(c command) {
 			k.emit(XargsRm)
 		}
 		k.run(argv, input{}, c.node)
+	}
+}
+
+// parallel runs shell text, with arguments after ::: or from its input.
+func (k *checker) parallel(c command) {
+	w := wrapper{short: "jnNLIaSPCd", long: []string{"jobs", "arg-file", "colsep", "delay", "joblog", "results", "sshlogin", "timeout", "workdir", "tmpdir", "retries", "load", "memfree"}}
+	template, list, given := cut(c.args, ":::")
+	items := hole
+	switch {
+	case given:
+		items = quoteAll(list)
+	case c.in.known:
+		items = quoteAll(strings.Fields(c.in.text))
+	}
+	for _, start := range starts(template, w) {
+		argv := template[start:]
+		if len(argv) == 0 {
+			if given {
+				k.payload(strings.Join(list, "; "), input{}, nil)
+			} else {
+				k.shellInput(c.in, []string{c.name})
+			}
+			continue
+		}
+		if deletes(argv) {
+			k.emit(XargsRm)
+		}
+		text := strings.Join(argv, " ")
+		if strings.Contains(text, "{}") {
+			text = strings.ReplaceAll(text, "{}", items)
+		} else {
+			text += " " + items
+		}
+		k.payload(text, input{}, nil)
 	}
 }
 

@@ -226,7 +226,12 @@ func (b *builder) entry(v Var) (e entry, ok bool) {
 		return entry{}, false
 	}
 	f := fold(v.Name)
-	return entry{whole: v.Name + "=" + v.Value, eq: len(v.Name), folded: f, bits: b.bitsOf(f), origin: v.Origin}, true
+	x := b.bitsOf(f)
+	if x&isLineageName != 0 {
+		b.note(v, b.p.file.Lineage.Rule)
+		return entry{}, false
+	}
+	return entry{whole: v.Name + "=" + v.Value, eq: len(v.Name), folded: f, bits: x, origin: v.Origin}, true
 }
 
 // put adds a variable, or replaces the one of the same name.

@@ -90,7 +90,7 @@ func (f *policyFile) checkForm() error {
 		f.Suffixes, f.Global.Names, f.Global.Prefixes, f.Global.Proxies, f.Residue.Prefixes,
 		f.Residue.Names, f.Residue.Tightened, f.Routing, f.Gates.Prefixes, f.Gates.Markers,
 		f.Session.Prefixes, f.Session.Names, f.Session.Worker, f.Kanban.Identity, f.Python,
-		f.Service.Names, f.Control.Names, f.Shell.Prefixes, f.Shell.Names,
+		f.Service.Names, f.Lineage.Names, f.Control.Names, f.Shell.Prefixes, f.Shell.Names,
 		[]string{f.Kanban.Marker, f.ForcePrefix, f.Buzz.Prefix},
 	)
 	for _, g := range slices.Concat(f.Tier1, f.Tier2) {
@@ -128,6 +128,9 @@ func (f *policyFile) checkKinds() error {
 		}
 		if k.Buzz && k.Base != baseOwn && k.Base != baseForward {
 			bad(name, "buzz does nothing: no such name is on the list")
+		}
+		if k.Detached && k.Base == baseForward {
+			bad(name, "detached does nothing: no mark is forwarded")
 		}
 		if k.About == "" {
 			bad(name, "says nothing about itself")

@@ -27,6 +27,33 @@ func childRules() []scene {
 			}, want: env("HERMES_KANBAN_TASK", "new", "HERMES_SESSION_SOURCE", "kanban", "TERMINAL_CWD", "/w", "HERMES_PROFILE", "b"),
 			absent: "HERMES_KANBAN_RUN_ID HERMES_SESSION_ID HERMES_SESSION_KEY HERMES_TUI HERMES_DELEGATED_CHILD_CONTEXT",
 		},
+		{
+			name: "K7", kinds: "mcp-task", edit: func(s *Snapshot) {
+				inherit(s, "HERMES_KANBAN_TASK=old", "HERMES_KANBAN_RUN_ID=old", "HERMES_DELEGATED_CHILD_CONTEXT=/board", "HERMES_KANBAN_DB=/board/kanban.db", "HERMES_SESSION_ID=s")
+				s.Fence, s.SessionEngaged = "/board", true
+				s.Session = []Var{{Name: "HERMES_SESSION_KEY", Value: "k"}}
+				s.Extra = []Var{{Name: "HERMES_KANBAN_TASK", Value: "new"}, {Name: "HERMES_KANBAN_CLAIM_LOCK", Value: "l"}, {Name: "GH_TOKEN", Value: "entry"}}
+			}, want: env("HERMES_KANBAN_TASK", "new", "HERMES_KANBAN_CLAIM_LOCK", "l", "HERMES_KANBAN_DB", "/board/kanban.db", "GH_TOKEN", "entry"),
+			absent: "HERMES_KANBAN_RUN_ID HERMES_SESSION_ID HERMES_SESSION_KEY HERMES_DELEGATED_CHILD_CONTEXT",
+		},
+		{name: "LINEAGE", kinds: "terminal background execute-code mcp mcp-task cron-script cron-worker delivery kanban-worker cli served openviking helper tool desktop", edit: func(s *Snapshot) {
+			inherit(s, "HERMES_APPLIANCE_SPAWN=outer")
+			s.Launch.Dotenv = []string{"HERMES_APPLIANCE_SPAWN"}
+			s.Target.Vars = []Var{own("HERMES_APPLIANCE_SPAWN", "forged")}
+			s.Extra = []Var{{Name: "HERMES_APPLIANCE_SPAWN", Value: "forged"}}
+		}, want: env("HERMES_APPLIANCE_SPAWN", "outer")},
+		{name: "LINEAGE of the launch profile", kinds: "terminal mcp helper", target: "A", edit: func(s *Snapshot) {
+			inherit(s, "HERMES_APPLIANCE_SPAWN=outer")
+			s.Target.Vars = []Var{own("HERMES_APPLIANCE_SPAWN", "forged")}
+		}, want: env("HERMES_APPLIANCE_SPAWN", "outer")},
+		{name: "LINEAGE never forged", kinds: "*", edit: func(s *Snapshot) {
+			s.Target.Vars = []Var{own("HERMES_APPLIANCE_SPAWN", "forged")}
+			s.Extra = []Var{{Name: "HERMES_APPLIANCE_SPAWN", Value: "forged"}}
+		}, absent: "HERMES_APPLIANCE_SPAWN"},
+		{name: "GAP-lineage", kinds: "host terminal-remote", edit: func(s *Snapshot) {
+			inherit(s, "HERMES_APPLIANCE_SPAWN=outer")
+			s.Forward = []string{"HERMES_APPLIANCE_SPAWN"}
+		}, absent: "HERMES_APPLIANCE_SPAWN"},
 		{name: "K2", kinds: "*", target: "A", edit: func(s *Snapshot) { s.Extra = nil }, absent: oracleMarker},
 		{name: "K2 set", kinds: "terminal mcp execute-code terminal-remote tool cli", edit: func(s *Snapshot) {
 			inherit(s, oracleMarker+"=1")
@@ -127,7 +154,7 @@ func homeRules() []scene {
 		{name: "GAP-session", kinds: "own", edit: func(s *Snapshot) {
 			inherit(s, "HERMES_SESSION_CHAT_ID=launch")
 		}, absent: "HERMES_SESSION_CHAT_ID"},
-		{name: "no session", kinds: "mcp terminal-remote", edit: func(s *Snapshot) {
+		{name: "no session", kinds: "mcp mcp-task terminal-remote", edit: func(s *Snapshot) {
 			s.SessionEngaged = true
 			s.Session = []Var{{Name: "HERMES_SESSION_ID", Value: "s"}}
 		}, absent: "HERMES_SESSION_ID"},
@@ -192,12 +219,12 @@ func limitRules() []scene {
 		{name: "BUZZ managed", kinds: "terminal", target: "A", edit: func(s *Snapshot) {
 			inherit(s, "BUZZ_PRIVATE_KEY=mine", "BUZZ_MANAGED_AGENT=1")
 		}, want: env("BUZZ_PRIVATE_KEY", "mine")},
-		{name: "BUZZ elsewhere", kinds: "terminal-remote execute-code mcp cron-script cron-worker delivery kanban-worker cli served openviking helper tool desktop", edit: func(s *Snapshot) {
+		{name: "BUZZ elsewhere", kinds: "terminal-remote execute-code mcp mcp-task cron-script cron-worker delivery kanban-worker cli served openviking helper tool desktop", edit: func(s *Snapshot) {
 			s.Forward = []string{"BUZZ_PRIVATE_KEY"}
 			s.Target.Vars = []Var{own("BUZZ_PRIVATE_KEY", "mine"), own("BUZZ_MANAGED_AGENT", "1")}
 			s.SessionPlatform = "buzz"
 		}, absent: "BUZZ_PRIVATE_KEY"},
-		{name: "FUNCTION", kinds: "mcp execute-code", edit: func(s *Snapshot) {
+		{name: "FUNCTION", kinds: "mcp mcp-task execute-code", edit: func(s *Snapshot) {
 			inherit(s, "XDG_X=() { evil; }", "LC_ALL=()  {", "LANG=C")
 			s.Target.Passthrough, s.Target.Vars = []string{"PASSED"}, []Var{own("PASSED", "() { evil; }")}
 		}, want: env("LANG", "C"), absent: "XDG_X LC_ALL PASSED"},

@@ -35,11 +35,12 @@ const (
 	isSessionName
 	isWorkerSession
 	isShellName
+	isLineageName
 )
 
 // What one build adds.
 const (
-	isBackendKey bits = 1 << (iota + 18)
+	isBackendKey bits = 1 << (iota + 19)
 	isPassed
 	isApplied
 	isForwarded
@@ -145,6 +146,7 @@ func (p *Policy) compile() {
 		{f.Session.Names, isSessionName},
 		{f.Session.Worker, isWorkerSession},
 		{f.Shell.Names, isShellName},
+		{f.Lineage.Names, isLineageName},
 	} {
 		p.mark(l.names, l.bits, "")
 	}

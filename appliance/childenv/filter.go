@@ -12,6 +12,11 @@ import (
 func (b *builder) staysBehind(e *entry) string {
 	x := e.bits
 	switch {
+	case x&isLineageName != 0:
+		if b.k.Detached {
+			return b.p.file.Lineage.Rule
+		}
+		return ""
 	case x&isRoutingName != 0:
 		return "P-routing" // the profile's own is put over it
 	case x&isServiceName != 0:
@@ -79,11 +84,11 @@ func (b *builder) outside(e *entry) string {
 	passes := b.k.Passthrough && e.bits&isPassed != 0
 	switch {
 	case b.k.Base == baseForward:
-		if !passes && e.bits&isForwarded == 0 {
+		if !passes && e.bits&isForwarded == 0 || e.bits&isLineageName != 0 {
 			return "FORWARD"
 		}
 		return ""
-	case passes, b.applied(e), b.allow.allows(e.folded):
+	case passes, b.applied(e), b.allow.allows(e.folded), e.bits&isLineageName != 0:
 		return ""
 	}
 	return "ALLOW-" + b.k.Base

@@ -74,7 +74,7 @@ var oracleClasses = []string{
 }
 
 var oracleKinds = []string{
-	"terminal", "background", "terminal-remote", "execute-code", "mcp", "cron-script",
+	"terminal", "background", "terminal-remote", "execute-code", "mcp", "mcp-task", "cron-script",
 	"cron-worker", "delivery", "kanban-worker", "cli", "served", "host", "openviking", "helper",
 	"tool", "desktop",
 }
@@ -115,7 +115,7 @@ func oracle(c oracleCase) (need, string) {
 		return oracleVerbatim(c)
 	}
 	if c.own && c.origin == fromParent { // it stands in the target's own .env, too
-		if c.kind == "mcp" || c.kind == "execute-code" || c.class == isPython || c.class == isService {
+		if c.kind == "mcp" || c.kind == "mcp-task" || c.kind == "execute-code" || c.class == isPython || c.class == isService {
 			return either, "L9"
 		}
 		c.origin = fromDotenv
@@ -128,7 +128,7 @@ func oracle(c oracleCase) (need, string) {
 		return oracleRemote(c)
 	case "execute-code":
 		return oracleCode(c)
-	case "mcp":
+	case "mcp", "mcp-task":
 		return oracleMCPChild(c)
 	}
 	if c.inProcess() {
@@ -200,7 +200,7 @@ func oracleAlways(c oracleCase) (need, string, bool) {
 		}
 		return either, "", strings.EqualFold(c.name, "COPILOT_ACP_BASE_URL") // tier 2 as well
 	case isDynamic:
-		if c.kind == "host" || c.kind == "mcp" && c.origin == fromApplied {
+		if c.kind == "host" || (c.kind == "mcp" || c.kind == "mcp-task") && c.origin == fromApplied {
 			return either, "2.1", !c.inProcess()
 		}
 		return mustNot, "2.1 dynamic", true

@@ -61,6 +61,7 @@ type KindPolicy struct {
 	Buzz           bool   `json:"buzz,omitempty"`            // a buzz session's variables stay
 	BackendKeys    bool   `json:"backend_keys,omitempty"`    // plugin backends' credentials are tier 1
 	Grant          bool   `json:"grant,omitempty"`           // a board task is granted, not fenced
+	Detached       bool   `json:"detached,omitempty"`        // outlives the tree it is started from
 	NoSession      bool   `json:"no_session,omitempty"`      // nothing of a conversation
 	RefuseTerminal bool   `json:"refuse_terminal,omitempty"` // not under a refused terminal policy
 	// Verbatim makes the launch profile's own child a copy; another's is built as always.
@@ -111,6 +112,7 @@ type policyFile struct {
 	} `json:"kanban"`
 	Python  []string `json:"python"`
 	Service Group    `json:"service"`
+	Lineage Group    `json:"lineage"` // marks of trees; only inherited ones count
 	Control Group    `json:"control"` // what no secret source of a routed profile may supply
 	Shell   struct {
 		Rule     string   `json:"rule"`

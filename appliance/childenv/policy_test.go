@@ -60,6 +60,7 @@ func TestPolicyIsStrict(t *testing.T) {
 		{"tier 1 without tier 2", "keeps tier 1", func(r map[string]any) { sub(r, "kinds", "mcp")["tier1"] = "keep" }},
 		{"no about", "says nothing", func(r map[string]any) { sub(r, "kinds", "mcp")["about"] = "" }},
 		{"passthrough of the whole base", "passthrough does nothing", func(r map[string]any) { sub(r, "kinds", "tool")["passthrough"] = true }},
+		{"detached without a tree", "detached does nothing", func(r map[string]any) { sub(r, "kinds", "terminal-remote")["detached"] = true }},
 		{"buzz on a list", "buzz does nothing", func(r map[string]any) { sub(r, "kinds", "mcp")["buzz"] = true }},
 		{"two groups", "in the groups", func(r map[string]any) { add(groups(r, "tier1"), "names", "OPENAI_API_KEY") }},
 		{"twice in one group", "in the groups", func(r map[string]any) { add(groups(r, "tier2"), "names", "OPENAI_API_KEY") }},

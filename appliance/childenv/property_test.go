@@ -95,7 +95,7 @@ func (w world) expect(kind, target, name string) (value string, there, decided b
 // them takes the inherited ones with it.
 func (w world) fate(kind, target string, p plant) need {
 	n, _ := oracle(oracleCase{kind, target != "A", w.mux, w.asked, p.owner == target, p.origin, p.class, p.name})
-	if kind == "mcp" && p.origin == fromManaged && slices.ContainsFunc(w.plants, func(q plant) bool {
+	if (kind == "mcp" || kind == "mcp-task") && p.origin == fromManaged && slices.ContainsFunc(w.plants, func(q plant) bool {
 		return q.origin == fromApplied && q.owner == target && strings.EqualFold(q.name, p.name)
 	}) {
 		return either // S2

@@ -22,7 +22,7 @@ func reports() []scene {
 			inherit(s, "A_ONLY=a", "GATEWAY_ALLOW_ALL_USERS=true")
 			s.Launch.Dotenv = []string{"A_ONLY"}
 		}, absent: "A_ONLY GATEWAY_ALLOW_ALL_USERS"},
-		{name: "#6", kinds: "mcp", edit: func(s *Snapshot) {
+		{name: "#6", kinds: "mcp mcp-task", edit: func(s *Snapshot) {
 			inherit(s, "GITHUB_TOKEN=a")
 			s.Launch.Supplied = []string{"GITHUB_TOKEN"}
 		}, absent: "GITHUB_TOKEN"},
@@ -43,7 +43,7 @@ func reports() []scene {
 			inherit(s, "OP_SERVICE_ACCOUNT_TOKEN=a", "BWS_ACCESS_TOKEN=a", "TLON_SHIP=a")
 			s.Foreign = map[string][]string{"TLON_SHIP": {"a"}}
 		}, absent: "OP_SERVICE_ACCOUNT_TOKEN BWS_ACCESS_TOKEN TLON_SHIP"},
-		{name: "#13", kinds: "mcp", edit: func(s *Snapshot) { apply(s, "VAULT_ONLY", "mine") }, want: env("VAULT_ONLY", "mine")},
+		{name: "#13", kinds: "mcp mcp-task", edit: func(s *Snapshot) { apply(s, "VAULT_ONLY", "mine") }, want: env("VAULT_ONLY", "mine")},
 	}
 }
 
@@ -77,7 +77,7 @@ func laterReports() []scene {
 			inherit(s, "DISPLAY=:0")
 			s.Desktop = []Var{{Name: "DISPLAY", Value: ":42"}}
 		}, want: env("DISPLAY", ":0")},
-		{name: "#19 lists", kinds: "terminal-remote execute-code mcp", edit: func(s *Snapshot) {
+		{name: "#19 lists", kinds: "terminal-remote execute-code mcp mcp-task", edit: func(s *Snapshot) {
 			s.Desktop = []Var{{Name: "DISPLAY", Value: ":42"}}
 		}, absent: "DISPLAY"},
 		{name: "#20", kinds: "terminal cli tool", edit: func(s *Snapshot) { inherit(s, "CLAUDE_CODE_OAUTH_TOKEN=mine") }, want: env("CLAUDE_CODE_OAUTH_TOKEN", "mine")},
@@ -91,10 +91,10 @@ func laterReports() []scene {
 			inherit(s, "PYTHONPATH=/srv/hermes-code")
 			s.OwnPython = []string{"/srv/hermes-code"}
 		}, absent: "PYTHONPATH"},
-		{name: "#23", kinds: "mcp execute-code terminal-remote", edit: func(s *Snapshot) {
+		{name: "#23", kinds: "mcp mcp-task execute-code terminal-remote", edit: func(s *Snapshot) {
 			s.Target.Vars = []Var{own("SKILL_SCOPED_TOKEN", "mine")} // declared by no consumer
 		}, absent: "SKILL_SCOPED_TOKEN"},
-		{name: "#24", kinds: "mcp execute-code terminal-remote", edit: func(s *Snapshot) {
+		{name: "#24", kinds: "mcp mcp-task execute-code terminal-remote", edit: func(s *Snapshot) {
 			inherit(s, "WHATEVER=x", "GATEWAY_SETTING=x")
 		}, absent: "WHATEVER GATEWAY_SETTING"},
 		{name: "#25", kinds: "own", edit: func(s *Snapshot) {

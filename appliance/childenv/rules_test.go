@@ -25,7 +25,7 @@ type scene struct {
 
 // ownKinds start from the inherited environment and the profile's values.
 var ownKinds = slices.DeleteFunc(slices.Clone(oracleKinds), func(k string) bool {
-	return k == "terminal-remote" || k == "execute-code" || k == "mcp"
+	return k == "terminal-remote" || k == "execute-code" || k == "mcp" || k == "mcp-task"
 })
 
 func env(kv ...string) map[string]string {
@@ -192,11 +192,11 @@ func bridgeRules() []scene {
 
 func nameRules() []scene {
 	return []scene{
-		{name: "N1", kinds: "mcp", edit: func(s *Snapshot) {
+		{name: "N1", kinds: "mcp mcp-task", edit: func(s *Snapshot) {
 			inherit(s, "LOST=process")
 			s.Launch.Supplied = []string{"LOST"} // supplied is for stripping, not for forwarding
 		}, absent: "LOST"},
-		{name: "N2", kinds: "mcp", edit: func(s *Snapshot) {
+		{name: "N2", kinds: "mcp mcp-task", edit: func(s *Snapshot) {
 			inherit(s, "GITHUB_TOKEN=launch", "XDG_DATA_HOME=/x")
 			apply(s, "GITHUB_TOKEN", "mine")
 			apply(s, "OPENAI_API_KEY", "mine")
@@ -274,7 +274,7 @@ func scopeRules() []scene {
 			s.Managed = []Var{{Name: "A", Value: "managed"}, {Name: "B", Value: "managed"}}
 			s.Target.Bridge = []Var{{Name: "A", Value: "bridge"}, {Name: "D", Value: "scalar", Fill: true}, {Name: "G", Value: "scalar", Fill: true}}
 		}, want: env("A", "bridge", "B", "managed", "C", "source", "D", "dotenv", "E", "in", "F", "op", "G", "scalar")},
-		{name: "S2", kinds: "mcp", edit: func(s *Snapshot) {
+		{name: "S2", kinds: "mcp mcp-task", edit: func(s *Snapshot) {
 			apply(s, "K", "source")
 			s.Managed = []Var{{Name: "K", Value: "managed"}, {Name: "M", Value: "managed"}}
 		}, want: env("K", "managed"), absent: "M"},
@@ -299,10 +299,10 @@ func scopeRules() []scene {
 			s.Launch.Key = ""
 		}, absent: "OPENAI_API_KEY TERMINAL_CWD"},
 		{name: "P8", kinds: "terminal background terminal-remote execute-code", refuse: "P8", edit: func(s *Snapshot) { s.Target.TerminalRefused = "config.yaml: line 3" }},
-		{name: "P8 others", kinds: "tool mcp cron-script cron-worker delivery kanban-worker cli served host openviking helper desktop", edit: func(s *Snapshot) { s.Target.TerminalRefused = "config.yaml: line 3" }, want: env("HERMES_HOME", homeKey("B"))},
+		{name: "P8 others", kinds: "tool mcp mcp-task cron-script cron-worker delivery kanban-worker cli served host openviking helper desktop", edit: func(s *Snapshot) { s.Target.TerminalRefused = "config.yaml: line 3" }, want: env("HERMES_HOME", homeKey("B"))},
 		{name: "unknown kind", kinds: "termnial", refuse: "KIND", edit: func(*Snapshot) {}},
 		{name: "GAP-backend", kinds: "background terminal-remote execute-code cron-script cron-worker delivery kanban-worker cli served openviking helper tool desktop", refuse: "GAP-backend", edit: func(s *Snapshot) { s.Target.BackendErr = fs.ErrPermission }},
-		{name: "GAP-backend terminal", kinds: "terminal host mcp", edit: func(s *Snapshot) { s.Target.BackendErr = fs.ErrPermission }, want: env("HERMES_HOME", homeKey("B"))},
+		{name: "GAP-backend terminal", kinds: "terminal host mcp mcp-task", edit: func(s *Snapshot) { s.Target.BackendErr = fs.ErrPermission }, want: env("HERMES_HOME", homeKey("B"))},
 		{name: "GAP-backend remote", kinds: "terminal-remote execute-code", edit: func(s *Snapshot) {
 			s.Target.Vars, s.Target.BackendKeys = []Var{own("MYBACKEND_CRED", "mine")}, []string{"MYBACKEND_CRED"}
 			s.Forward, s.Target.Passthrough = []string{"MYBACKEND_CRED"}, []string{"MYBACKEND_CRED"}

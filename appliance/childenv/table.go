@@ -80,6 +80,7 @@ func traits(k KindPolicy) []string {
 		{k.Buzz, "a buzz session's variables"},
 		{k.BackendKeys, "no credentials of plugin backends"},
 		{k.Grant, "may be granted a board's task"},
+		{k.Detached, "belongs to no tree of processes"},
 		{k.NoSession, "nothing of a conversation"},
 		{k.RefuseTerminal, "refused without a terminal policy"},
 	} {

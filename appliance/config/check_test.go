@@ -135,3 +135,33 @@ func TestCheckCorpus(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestNoSecretInErrors: a password without quotes that YAML takes for an alias or a tag is not
+// shown by what complains about it.
+func TestNoSecretInErrors(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"*s3cr3t", "!s3cr3t x", "!s3cr3t", "&a [*a, *s3cr3t]", "@s3cr3t", "`s3cr3t", "%s3cr3t", "\"s3cr3t", "{s3cr3t", "s3cr3t: x: y", "|s3cr3t", ">s3cr3t"} {
+		for _, key := range []string{"api_key", "base_url"} {
+			file := File{"config.yaml", []byte("model:\n  " + key + ": " + value + "\n  provider: x\n")}
+			var said []string
+			for _, p := range Check(CheckInput{User: file}) {
+				said = append(said, p.Msg+p.Fix)
+			}
+			c, err := Parse(file, File{})
+			if err == nil {
+				_, err = c.With(nil).String("model", key)
+			}
+			if err != nil {
+				said = append(said, err.Error())
+			}
+			if d, err := newDraft(file, []string{"model", "x"}); err != nil {
+				said = append(said, err.Error())
+			} else if err := d.unset(); err != nil {
+				said = append(said, err.Error())
+			}
+			if all := strings.Join(said, "\n"); strings.Contains(all, "s3cr3t") {
+				t.Errorf("%s: %s: %s", key, value, all)
+			}
+		}
+	}
+}

@@ -303,7 +303,7 @@ odd: !custom x
 		{"String", str, "none", ""},
 		{"String", str, "ref", "8080"},
 		{"String", str, "half", "x-8080-${GONE}-${NOT A NAME}-${"},
-		{"String", str, "odd", "!tagged !custom"},
+		{"String", str, "odd", "!something with a tag"},
 		{"String", str, "s.below", "!s: is text; expected a section"},
 		{"Int", integer, "n", int64(5)},
 		{"Int", integer, "whole", int64(2)},

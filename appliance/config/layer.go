@@ -232,7 +232,7 @@ func (l *layer) deref(n *yamlspan.Node) (*yamlspan.Node, error) {
 			}
 		}
 		if last == nil {
-			return nil, l.errorf(n, "the alias *"+n.Value+" has no anchor before it")
+			return nil, l.errorf(n, "an alias has no anchor before it; a text that begins with * needs quotes")
 		}
 		n = last
 	}
@@ -296,7 +296,7 @@ func (w *walker) decode(n *yamlspan.Node, expand func(string) string, depth int)
 		}
 		return list, nil
 	}
-	return nil, w.errorf(n, "the tag "+n.Tag+" has no meaning here")
+	return nil, w.errorf(n, tagged(n)+" has no meaning here")
 }
 
 // A lone "!" says nothing; the other two tags say what is there already.
@@ -324,7 +324,7 @@ func kindOf(n *yamlspan.Node) string {
 	case isList(n):
 		return "a list"
 	case n.Kind != yamlspan.Scalar:
-		return "something tagged " + n.Tag
+		return tagged(n)
 	}
 	switch yamlspan.Resolve(n).(type) {
 	case nil:
@@ -336,7 +336,16 @@ func kindOf(n *yamlspan.Node) string {
 	case string:
 		return "text"
 	}
-	return "something tagged " + n.Tag
+	return tagged(n)
+}
+
+// tagged says that a node has a tag. One that is not YAML's own is not named: it may be a password
+// that begins with "!" and has no quotes.
+func tagged(n *yamlspan.Node) string {
+	if strings.HasPrefix(n.Tag, "!!") {
+		return "something tagged " + n.Tag
+	}
+	return "something with a tag (a text that begins with ! needs quotes)"
 }
 
 // delim joins the segments of a path. This byte occurs in no UTF-8 text, and so in no key;

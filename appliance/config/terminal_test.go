@@ -197,7 +197,7 @@ func TestTerminalRefuses(t *testing.T) {
 		"env list":          {profile{config: "terminal: {docker_env: [A=b]}\n"}, "is a list; expected"},
 		"env deep":          {profile{config: "terminal: {docker_env: {A: [b]}}\n"}, "terminal.docker_env.A: is a list; expected text"},
 		"bool":              {profile{config: "terminal: {persistent_shell: maybe}\n"}, "expected true or false"},
-		"tag":               {profile{config: "terminal: {docker_image: !x y}\n"}, "tagged !x"},
+		"tag":               {profile{config: "terminal: {docker_image: !x y}\n"}, "something with a tag"},
 		".env number":       {profile{env: "A=b\nTERMINAL_TIMEOUT=x\n"}, ".env, line 2, TERMINAL_TIMEOUT: expected a number"},
 		".env list":         {profile{env: "TERMINAL_DOCKER_VOLUMES=/a:/b\n"}, "expected a list"},
 		".env two lists":    {profile{env: "TERMINAL_DOCKER_VOLUMES=[][]\n"}, "expected a list"},

@@ -9,9 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"runtime"
-	"strings"
 	"sync"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
@@ -21,21 +18,8 @@ import (
 // names have no case. Caches and ledgers of a profile are filed under it.
 type Key string
 
-// KeyOf returns the key of a home directory. For one that does not exist it is the key of
-// the path as written, which may change when the directory is made: do not keep it.
-func KeyOf(dir string) Key {
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		real = filepath.Clean(dir)
-	}
-	if abs, err := filepath.Abs(real); err == nil {
-		real = abs
-	}
-	if runtime.GOOS == "windows" {
-		real = strings.ToLower(real)
-	}
-	return Key(real)
-}
+// KeyOf returns the key of a home directory; see [home.Key].
+func KeyOf(dir string) Key { return Key(home.Key(dir)) }
 
 // Task is on whose behalf something runs. The zero Task is the process's own profile.
 type Task struct {

@@ -55,6 +55,9 @@ func TestKeyOf(t *testing.T) {
 	if KeyOf(filepath.Join(dir, "missing")) == "" {
 		t.Error("a home that does not exist yet has no key")
 	}
+	if got, want := KeyOf(filepath.Join(link, "new", "home")), KeyOf(filepath.Join(dir, "new", "home")); got != want {
+		t.Errorf("a home that does not exist yet has the keys %q and %q", got, want)
+	}
 }
 
 func TestRouting(t *testing.T) {

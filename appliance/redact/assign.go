@@ -40,7 +40,8 @@ func assignment(s string, i int) (from, to int, text string) {
 			return start, end, token(s[start:end])
 		}
 	}
-	if !secretKey(key) {
+	maybe := !secretKey(key)
+	if maybe && !vagueKey(key) {
 		return 0, 0, ""
 	}
 	from = i + 1
@@ -51,7 +52,7 @@ func assignment(s string, i int) (from, to int, text string) {
 		from++
 	}
 	to = valueEnd(s, from)
-	if to == from {
+	if to == from || maybe && vague(key, s[from:to]) {
 		return 0, 0, ""
 	}
 	return from, to, value(key, s[from:to])
@@ -111,14 +112,18 @@ func secretWord(word string) bool {
 	case "key", "apikey", "token", "secret", "password", "passwd", "pwd", "passphrase", "credential", "credentials", "secrets", "passwords":
 		return true
 	}
+	for _, end := range []string{"password", "passwd", "passphrase", "sshpass", "apikey", "secretkey", "privatekey", "accesskey", "authtoken", "accesstoken", "refreshtoken", "clientsecret"} {
+		if strings.HasSuffix(word, end) {
+			return true // PGPASSWORD
+		}
+	}
 	return false
 }
 
 // secretKey reports whether a key names a secret: its last part, divided by '_', '-', '.' or
 // a capital letter, is a word for one. "tokenizer" and "monkey" are no such keys.
 func secretKey(key string) bool {
-	i := strings.LastIndexAny(key, "_-.")
-	last := key[i+1:]
+	last := lastPart(key)
 	if secretWord(strings.ToLower(last)) {
 		return true
 	}
@@ -128,6 +133,44 @@ func secretKey(key string) bool {
 		}
 	}
 	return false
+}
+
+func lastPart(key string) string { return key[strings.LastIndexAny(key, "_-.")+1:] }
+
+// vagueKey reports whether a key may name a secret, as SMTP_PASS and x-custom-auth do; in
+// ordinary text such words also stand before what is none (tests_pass: 12).
+func vagueKey(key string) bool {
+	last := lastPart(key)
+	if last == key {
+		return false
+	}
+	switch strings.ToLower(last) {
+	case "pass", "pw", "cred", "creds", "auth":
+		return true
+	}
+	return false
+}
+
+// vague reports whether the value behind a vague key is no secret: a number, or a word unless
+// the key is a variable's.
+func vague(key, v string) bool {
+	_, inner, _ := unquote(v)
+	if strings.Trim(inner, "0123456789.,%") == "" {
+		return true
+	}
+	return key != strings.ToUpper(key) && !strings.ContainsFunc(inner, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	})
+}
+
+// Secret reports whether a setting of this name holds a secret, where nothing but the name
+// tells.
+func Secret(name string) bool {
+	switch strings.ToLower(name) {
+	case "authorization", "proxy-authorization", "cookie", "set-cookie", "pass", "auth":
+		return true
+	}
+	return secretKey(name) || vagueKey(name)
 }
 
 // telegramEnd is where a bot token ends whose number stands before the colon at i; 0 = it is

@@ -10,6 +10,9 @@ import (
 	"strings"
 )
 
+// wrapAt is the length of a line that base64 prints.
+const wrapAt = 76
+
 // forms returns a value as it may stand in output: plain, in base64 wherever in a longer
 // text, in hex, escaped for a URL and for JSON.
 func forms(v string) []string {
@@ -29,6 +32,19 @@ func forms(v string) []string {
 	add(strings.ToUpper(h))
 	add(url.QueryEscape(v))
 	add(url.PathEscape(v))
+	// base64 breaks its output, and a terminal ends lines in its own way.
+	if s := aligned(base64.RawStdEncoding, v, 0); len(s) > wrapAt {
+		var b strings.Builder
+		for len(s) > wrapAt {
+			b.WriteString(s[:wrapAt] + "\n")
+			s = s[wrapAt:]
+		}
+		add(b.String() + s)
+	}
+	if strings.Contains(v, "\n") {
+		add(strings.ReplaceAll(strings.ReplaceAll(v, "\r\n", "\n"), "\n", "\r\n"))
+		add(strings.ReplaceAll(v, "\r\n", "\n"))
+	}
 	if j, err := json.Marshal(v); err == nil {
 		add(string(j[1 : len(j)-1]))
 	}

@@ -9,13 +9,17 @@ import (
 
 // Every pattern is linear (RE2) and stays on one line, except the PEM block.
 var (
-	rePEM = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z0-9 ]*PRIVATE KEY-----`)
-	reJWT = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`)
+	rePEM = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`)
+	// The beginning of a key, as head prints it.
+	rePEMHead = regexp.MustCompile(`(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----)((?:(?:\s|\\r|\\n)+[A-Za-z0-9+/=]{16,})+)`)
+	reJWT     = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`)
 
 	reHeader   = regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|x-api-key|x-auth-token|api-key)(\\?["']?[ \t]*[:=][ \t]*\\?["']?)((?:bearer|basic|token|digest)[ \t]+)?([^\s"'\\,;]+)`)
 	reBearer   = regexp.MustCompile(`(?i)\b(bearer[ \t]+)([A-Za-z0-9._~+/=-]{12,})`)
 	reUserinfo = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9+.-]*://)([^\s/@:"'<>]*)(:?)([^\s/@"'<>]*)@`)
 	reQuery    = regexp.MustCompile(`(?i)([?&](?:access_token|refresh_token|id_token|api_?key|key|token|sig|signature|x-amz-signature|secret|client_secret|password|auth|code)=)([^&\s"'#<>]+)`)
+	reCookie   = regexp.MustCompile(`(?i)\b((?:set-)?cookie\\?["']?[ \t]*:[ \t]*\\?["']?)([^\s=;"'\\*]+=[^\r\n"'\\]+)`)
+	reOption   = regexp.MustCompile(`(?i)(^|[\s"'=])(--?(?:[a-z0-9]+-)*(?:password|passwd|token|secret|api-?key|access-key|secret-key)["']?(?:[ \t]+|,[ \t]*)["']?)([^\s"'<>\[\]$,-][^\s"'<>\[\],]*)`)
 	rePhone    = regexp.MustCompile(`(^|[^0-9A-Za-z+])(\+[1-9][0-9]{7,14})\b`)
 )
 
@@ -23,6 +27,7 @@ var (
 func shapes(s string) string {
 	if strings.Contains(s, "-----BEGIN") {
 		s = rePEM.ReplaceAllString(s, "-----BEGIN PRIVATE KEY-----"+Mask+"-----END PRIVATE KEY-----")
+		s = replace(rePEMHead, s, func(m []string) string { return m[1] + Mask })
 	}
 	if strings.Contains(s, "://") {
 		s = replace(reUserinfo, s, userinfo)
@@ -32,6 +37,12 @@ func shapes(s string) string {
 	}
 	if foldContains(s, "bearer") {
 		s = replace(reBearer, s, func(m []string) string { return m[1] + token(m[2]) })
+	}
+	if foldContains(s, "cookie") {
+		s = replace(reCookie, s, func(m []string) string { return m[1] + Mask })
+	}
+	if strings.Contains(s, "-") {
+		s = replace(reOption, s, option)
 	}
 	s = assignments(s)
 	if strings.ContainsAny(s, "?&") {
@@ -82,6 +93,16 @@ func replace(re *regexp.Regexp, s string, f func(groups []string) string) string
 	}
 	b.WriteString(s[at:])
 	return b.String()
+}
+
+// option hides what stands behind --password and the like, as a list of processes shows it.
+// Help texts name what is to be given in letters only.
+func option(m []string) string {
+	v := m[3]
+	if len(v) < 6 || vague(strings.ToLower(m[2]), v) || strings.HasPrefix(v, Mask) || strings.Contains(v, "...") || v[0] == '/' || v[0] == '~' {
+		return m[0]
+	}
+	return m[1] + m[2] + token(v)
 }
 
 // userinfo hides the password of an address, or its user where that stands alone: a token.

@@ -58,8 +58,9 @@ func vendors(s string) string {
 		if list == nil || i > 0 && wordByte(s[i-1]) {
 			continue
 		}
-		end := vendorEnd(s, i, list)
+		end, dull := vendorEnd(s, i, list)
 		if end < 0 {
+			i = max(i, dull-1) // looking at the rest again for every start in it would be quadratic
 			continue
 		}
 		b.WriteString(s[at:i])
@@ -73,8 +74,9 @@ func vendors(s string) string {
 	return b.String()
 }
 
-// vendorEnd returns where a token that starts at i ends, -1 if none does.
-func vendorEnd(s string, i int, list []vendor) int {
+// vendorEnd returns where a token that starts at i ends, -1 if none does. No token starts
+// between i and dull.
+func vendorEnd(s string, i int, list []vendor) (end, dull int) {
 	for _, v := range list {
 		if !strings.HasPrefix(s[i:], v.prefix) {
 			continue
@@ -85,15 +87,18 @@ func vendorEnd(s string, i int, list []vendor) int {
 			digit = digit || s[end] >= '0' && s[end] <= '9'
 			end++
 		}
+		if !digit {
+			dull = max(dull, end)
+		}
 		for end > from && (s[end-1] == '.' || s[end-1] == '-') {
 			end-- // the end of a sentence
 		}
 		// A token has digits; "sk-learn-something-else" and "am_i_a_function" have none.
 		if end-from >= v.rest && digit {
-			return end
+			return end, 0
 		}
 	}
-	return -1
+	return -1, dull
 }
 
 func wordByte(c byte) bool {

@@ -28,7 +28,7 @@ func newBin(tb testing.TB, own map[string]string, base ...string) bin {
 	tb.Helper()
 	b := bin{dir: tb.TempDir()}
 	h := tb.TempDir()
-	b.in = Input{Home: home.Home{Dir: h, Profile: "bot"}, Key: Key(h), Vars: map[string]Text{}, Own: map[string]Text{}, Run: Exec{}}
+	b.in = Input{Home: home.Home{Dir: h, Profile: "bot"}, Key: home.Key(h), Vars: map[string]Text{}, Own: map[string]Text{}, Run: Exec{}}
 	for k, v := range own {
 		b.in.Vars[k], b.in.Own[k] = Wrap(v), Wrap(v)
 	}

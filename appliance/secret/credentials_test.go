@@ -97,8 +97,8 @@ func TestCredentialsInScope(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, "bot", "other")
 	byKey := map[string]map[string]Text{
-		Key(d.root.Dir):        {"KEY": Wrap("launch"), "TOKEN": Wrap("opens")},
-		Key(d.home("bot").Dir): {"KEY": Wrap("bot"), "BOTH": Wrap("given"), "M": Wrap("given"), "V": Wrap("given"), "TOKEN": Wrap("opens bot")},
+		home.Key(d.root.Dir):        {"KEY": Wrap("launch"), "TOKEN": Wrap("opens")},
+		home.Key(d.home("bot").Dir): {"KEY": Wrap("bot"), "BOTH": Wrap("given"), "M": Wrap("given"), "V": Wrap("given"), "TOKEN": Wrap("opens bot")},
 	}
 	d.c.Credentials = func(key string) map[string]Text { return maps.Clone(byKey[key]) }
 	d.managed = filepath.Join(t.TempDir(), ".env")

@@ -157,7 +157,7 @@ func (m *model) check(h *modelHome, what string, sc *Scope, want map[string]stri
 		if owner, _, _ := strings.Cut(v.Text.Reveal(), ":"); owner != h.profile && owner != "process" && v.Text.Reveal() != "" && !strings.HasPrefix(h.profile, owner) {
 			m.t.Errorf("%s has a foreign value %s", h.profile, v.Text.Reveal())
 		}
-		if v.Origin.Home != Key(m.d.home(h.profile).Dir) {
+		if v.Origin.Home != home.Key(m.d.home(h.profile).Dir) {
 			m.t.Errorf("%s has a value of %s", h.profile, v.Origin.Home)
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 	"weak"
+
+	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 )
 
 // ErrMoved says that a home was exchanged for another one while it was read. Nothing of it was
@@ -57,8 +59,9 @@ type Store struct {
 	c      Config
 	frozen atomic.Pointer[map[string]Text]
 
-	mu      sync.Mutex
-	entries map[entryKey]*entry
+	mu       sync.Mutex
+	entries  map[entryKey]*entry
+	supplied map[string]bool // see [Store.Supplied]
 }
 
 // entryKey is a home in a role: what the launch profile may see, a routed one may not.
@@ -126,7 +129,7 @@ func New(c Config) *Store {
 	if c.Retry <= 0 {
 		c.Retry = time.Minute
 	}
-	return &Store{c: c, entries: map[entryKey]*entry{}}
+	return &Store{c: c, entries: map[entryKey]*entry{}, supplied: map[string]bool{}}
 }
 
 func (s *Store) entry(k entryKey) *entry {
@@ -180,7 +183,7 @@ func (s *Store) open(e *entry) *Scope {
 // own reads a home's .env and makes sure that it is that home's.
 func (s *Store) own(key string) (map[string]Text, error) {
 	own, err := s.read(key)
-	if err == nil && Key(key) != key {
+	if err == nil && home.Key(key) != key {
 		return nil, ErrMoved
 	}
 	return own, err
@@ -219,6 +222,7 @@ func (s *Store) layers(e *entry, own map[string]Text) layers {
 // publish makes a snapshot the home's current one, and with refresh also that of the scopes
 // that tasks hold (S7). A .env that cannot be read now does not take away what they have.
 func (s *Store) publish(e *entry, snap *Snapshot, refresh bool) {
+	s.noteSupplied(snap)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.snap, e.err = snap, nil
@@ -295,37 +299,35 @@ func split(environ []string) map[string]string {
 func (s *Store) Forget(t Tenant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.entries, entryKey{Key(t.Home.Dir), t.Foreign})
+	delete(s.entries, entryKey{home.Key(t.Home.Dir), t.Foreign})
 }
 
 // Supplied returns every name that a source supplied to any home so far, applied or not: for
-// stripping what the launch profile left, and for nothing else (N1, L7).
+// stripping what the launch profile left, and for nothing else (N1, L7). A name that a source has
+// stopped to supply stays: the process's environment may still hold what was a secret, and no
+// other profile's child is to get it (L2, L3).
 func (s *Store) Supplied() []string {
 	s.mu.Lock()
-	entries := slices.Collect(maps.Values(s.entries))
-	s.mu.Unlock()
-	names := map[string]bool{}
-	for _, e := range entries {
-		e.mu.Lock()
-		snap := e.snap // never changed
-		e.mu.Unlock()
-		if snap == nil {
-			continue
-		}
-		for name := range snap.claims {
-			names[name] = true
-		}
-		for name := range snap.globals {
-			names[name] = true
-		}
+	defer s.mu.Unlock()
+	return sorted(s.supplied)
+}
+
+// noteSupplied remembers the names of a snapshot.
+func (s *Store) noteSupplied(snap *Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range snap.claims {
+		s.supplied[name] = true
 	}
-	return sorted(names)
+	for name := range snap.globals {
+		s.supplied[name] = true
+	}
 }
 
 // OpEnv returns the values of a home's .op.env, which are in no scope. Names that a child must
 // not get can be told from them.
 func (s *Store) OpEnv(t Tenant) []Value {
-	key := Key(t.Home.Dir)
+	key := home.Key(t.Home.Dir)
 	values, err := s.c.Files.read(filepath.Join(key, ".op.env"))
 	if err != nil && !missing(err) {
 		s.c.Log.Warn("cannot read .op.env", "home", key, "error", err)

@@ -5,9 +5,6 @@ package secret
 import (
 	"fmt"
 	"os"
-	"path/filepath"
-	"runtime"
-	"strings"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 )
@@ -19,40 +16,10 @@ type Tenant struct {
 	Foreign bool // a routed profile; false = the profile the process was started for
 }
 
-// Key returns the identity of a home directory: its real path, on Windows without case. What
-// does not exist yet is resolved as far as it does. The result is never remembered, so that a
-// link that is moved is noticed (C2, C3).
-func Key(dir string) string {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		abs = filepath.Clean(dir)
-	}
-	path := realpath(abs)
-	if runtime.GOOS == "windows" {
-		return strings.ToLower(path)
-	}
-	return path
-}
-
-func realpath(dir string) string {
-	var rest []string
-	for at := dir; ; {
-		if path, err := filepath.EvalSymlinks(at); err == nil {
-			return filepath.Join(append([]string{path}, rest...)...)
-		}
-		up := filepath.Dir(at)
-		if up == at {
-			return dir
-		}
-		rest = append([]string{filepath.Base(at)}, rest...)
-		at = up
-	}
-}
-
 // locate returns the tenant's key. A routed profile whose home is gone has none: nothing may
 // be bound for it (R12). The launch home may come into being later.
 func (t Tenant) locate() (string, error) {
-	key := Key(t.Home.Dir)
+	key := home.Key(t.Home.Dir)
 	if !t.Foreign {
 		return key, nil
 	}
@@ -67,4 +34,4 @@ func (t Tenant) locate() (string, error) {
 
 // moved reports whether a home that had a key has another one by now: what was read below
 // the old path may be another home's (C2).
-func (t Tenant) moved(key string) bool { return Key(t.Home.Dir) != key }
+func (t Tenant) moved(key string) bool { return home.Key(t.Home.Dir) != key }

@@ -18,12 +18,12 @@ func TestScopeIdentity(t *testing.T) { // its parts are in order
 	d := newDesk(t, "bot")
 	d.dotenv("bot", "A=bot\n")
 	t.Run("R3/foreign scopes are stamped", func(t *testing.T) {
-		if got := d.scope("bot").Stamp(); got != Key(d.home("bot").Dir) {
+		if got := d.scope("bot").Stamp(); got != home.Key(d.home("bot").Dir) {
 			t.Errorf("got %q", got)
 		}
 	})
 	t.Run("R4/the launch home's are not", func(t *testing.T) {
-		if got := d.scope(home.Default); got.Stamp() != "" || got.Home() != Key(d.root.Dir) {
+		if got := d.scope(home.Default); got.Stamp() != "" || got.Home() != home.Key(d.root.Dir) {
 			t.Errorf("got %q, %q", got.Stamp(), got.Home())
 		}
 		// A host whose own home is not HERMES_HOME: the binder says that it is the launch home.
@@ -78,19 +78,19 @@ func TestScopeAlias(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v, _ := sc.Lookup("A"); v.Text.Reveal() != p || v.Origin.Home != Key(d.home(p).Dir) || sc.Home() != v.Origin.Home {
+		if v, _ := sc.Lookup("A"); v.Text.Reveal() != p || v.Origin.Home != home.Key(d.home(p).Dir) || sc.Home() != v.Origin.Home {
 			t.Errorf("C2: %s: got %s of %s", p, v.Text.Reveal(), v.Origin.Home)
 		}
 	}
 	// The real directory is replaced by a link to another home: what is read belongs to that.
-	key := Key(d.home("one").Dir)
+	key := home.Key(d.home("one").Dir)
 	if err := errors.Join(os.Rename(d.home("one").Dir, link+".old"), os.Symlink(d.home("two").Dir, d.home("one").Dir)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.own(key); !errors.Is(err, ErrMoved) {
 		t.Errorf("C2: read under another home's key: %v", err)
 	}
-	if sc := d.scope("one"); sc.Home() != Key(d.home("two").Dir) {
+	if sc := d.scope("one"); sc.Home() != home.Key(d.home("two").Dir) {
 		t.Errorf("C2: got %s", sc.Home())
 	}
 }
@@ -115,7 +115,7 @@ func TestFetchWhileHomeMoves(t *testing.T) {
 	_ = os.Remove(link)
 	symlink(t, d.home("one").Dir, link)
 	d.Forget(tenant)
-	if sc, err := d.Scope(t.Context(), tenant); err != nil || sc.Home() != Key(d.home("two").Dir) {
+	if sc, err := d.Scope(t.Context(), tenant); err != nil || sc.Home() != home.Key(d.home("two").Dir) {
 		t.Errorf("C2: got the scope of a home that is not there any more, %v", err)
 	}
 	src.during = nil

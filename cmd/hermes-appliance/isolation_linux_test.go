@@ -85,18 +85,36 @@ func newEstate(t *testing.T) *estate {
 		}
 		env := "API_SERVER_KEY=" + canary(p, "api") + "\nOPENAI_API_KEY=" + canary(p, "provider") + "\nFREE_TEXT=" + canary(p, "text") +
 			"\nTELEGRAM_BOT_TOKEN=" + canary(p, "adapter") + "\n" + strings.ToUpper(p) + "_ONLY=" + canary(p, "own") + "\n"
+		vault := "VAULT_NOTE=" + canary(p, "vault") + "\n"
 		if p == "default" {
-			env += "API_SERVER_ENABLED=true\n"
+			env += "API_SERVER_ENABLED=true\n" + e.removed()
+			vault += "LOST_NOTE=" + canary(p, "supplied") + "\n"
 		}
 		testkit.WriteTree(t, e.dir(p), map[string]string{
-			"config.yaml": config, ".env": env, "vault.txt": "VAULT_NOTE=" + canary(p, "vault") + "\n",
+			"config.yaml": config, ".env": env, "vault.txt": vault,
 			"SOUL.md": "I am " + canary(p, "soul") + "\n", "memories/MEMORY.md": canary(p, "memory") + "\n",
 			"skills/x/s/SKILL.md": "---\nname: s\ndescription: " + canary(p, "skill") + "\n---\n",
 			".op.env":             "OP_SERVICE_ACCOUNT_TOKEN=" + canary(p, "op") + "\n",
 		})
 	}
 	e.planted = testkit.ReadTree(t, e.p.home)
+	for name, place := range map[string]string{ // whoever started the gateway had these of its own profile
+		"REMOVED_NOTE": "removed", "LOST_NOTE": "lost", "GROQ_API_KEY": "export", "DISCORD_ALLOWED_CHANNELS": "gate",
+		"TERMINAL_SSH_USER": "bridged", "_HERMES_FORCE_X": "forced", "HERMES_SESSION_CHAT_ID": "session",
+	} {
+		e.p.env = append(e.p.env, name+"="+canary("default", place))
+	}
 	return e
+}
+
+// removed is the line of the launch profile's .env that is gone soon after the start.
+func (e *estate) removed() string { return "REMOVED_NOTE=" + canary("default", "removed") + "\n" }
+
+// remove takes it out.
+func (e *estate) remove() {
+	e.t.Helper()
+	e.planted[".env"] = strings.Replace(e.planted[".env"], e.removed(), "", 1)
+	testkit.WriteTree(e.t, e.p.home, map[string]string{".env": e.planted[".env"]})
 }
 
 // model answers for a profile: one tool after the other, then a text. It looks at all it is
@@ -202,6 +220,7 @@ func TestReportB7ProfilesOfOneGateway(t *testing.T) {
 	t.Parallel()
 	e := newEstate(t)
 	g := e.p.start(t, "gateway", "run", "--home", e.p.home)
+	e.remove()
 	ids := map[string]map[string]string{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -360,6 +379,11 @@ func (e *estate) children() {
 		want := canary(profile, "text")
 		if kind == "mcp" {
 			want = canary(profile, "entry")
+		}
+		for _, place := range []string{"removed", "lost", "gate"} { // the launch profile's own keep theirs
+			if kind == "term" && profile == "default" && !strings.Contains(text, canary(profile, place)) {
+				e.t.Errorf("child %s has no %s: the test would see no leak either", f.Name(), canary(profile, place))
+			}
 		}
 		if !strings.Contains(text, want) {
 			e.t.Errorf("child %s has no %s: the test would see no leak either\n%s", f.Name(), want, text)

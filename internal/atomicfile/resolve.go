@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // ErrForeignLink says that root was led to a file by a link that neither root nor the file's
@@ -26,7 +27,7 @@ func Resolve(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	real, err := filepath.EvalSymlinks(abs)
+	real, err := follow(abs)
 	if err == nil {
 		return real, trusted(abs, real)
 	}
@@ -36,11 +37,21 @@ func Resolve(path string) (string, error) {
 	if _, lerr := os.Lstat(abs); lerr == nil {
 		return "", fmt.Errorf("%s: link leads nowhere: %w", path, err)
 	}
-	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	dir, err := follow(filepath.Dir(abs))
 	if err != nil {
 		return "", err
 	}
 	return filepath.Join(dir, filepath.Base(abs)), nil
+}
+
+// follow is [filepath.EvalSymlinks]; its error always names a path, also of links that lead back
+// to themselves.
+func follow(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if _, ok := errors.AsType[*fs.PathError](err); err != nil && !ok {
+		err = &fs.PathError{Op: "open", Path: path, Err: syscall.ELOOP}
+	}
+	return real, err
 }
 
 // Links returns the chain of links that starts at path: the path of each link, then of what

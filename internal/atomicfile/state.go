@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 )
 
 // State is what a file was when it was read.
@@ -49,7 +48,7 @@ func Read(path string) ([]byte, State, error) {
 	} else if err != nil {
 		return nil, st, err
 	}
-	real, err := filepath.EvalSymlinks(path)
+	real, err := follow(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, st, fmt.Errorf("%s: link leads nowhere: %w", path, err)
 	}

@@ -290,16 +290,32 @@ func hideSecrets(key string, v any) any {
 		return out
 	case []any:
 		out := make([]any, len(x))
+		option := "" // of a command line
 		for i, w := range x {
 			out[i] = hideSecrets(key, w)
+			if s, ok := w.(string); ok && redact.Secret(option) && !strings.HasPrefix(s, "-") {
+				out[i] = hideSecrets(option, w)
+			}
+			option = ""
+			if s, ok := w.(string); ok && strings.HasPrefix(s, "-") {
+				option = strings.TrimLeft(s, "-")
+			}
 		}
 		return out
 	case string:
+		if redact.Secret(key) && x != "" && !strings.HasPrefix(x, "${") && !strings.HasPrefix(x, "op://") {
+			return redact.Mask
+		}
 		line := redact.New(true, nil).String(key + ": " + x)
 		if shown, ok := strings.CutPrefix(line, key+": "); ok {
 			return shown
 		}
 		return redact.Mask
+	case nil, bool:
+	default: // a password in digits
+		if redact.Secret(key) {
+			return redact.Mask
+		}
 	}
 	return v
 }

@@ -45,7 +45,7 @@ func ReadTree(src []byte) (*Tree, error) {
 		if errors.Is(err, io.EOF) {
 			return nil, nil
 		}
-		return nil, err
+		return nil, unnamed(err)
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		if err == nil {
@@ -61,6 +61,15 @@ func ReadTree(src []byte) (*Tree, error) {
 		return nil, nil
 	}
 	return t, nil
+}
+
+// unnamed keeps the library from quoting the file: what it takes for the name of an anchor may be a
+// password that begins with "*" and has no quotes.
+func unnamed(err error) error {
+	if strings.Contains(err.Error(), "anchor '") {
+		return errors.New("an alias has no anchor before it, or stands for itself; a text that begins with * needs quotes")
+	}
+	return err
 }
 
 func convert(n *yaml.Node) *Tree {
