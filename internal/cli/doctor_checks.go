@@ -71,8 +71,10 @@ func stampCheck(h home.Home, env Env) doctor.Check {
 func settingsCheck(h home.Home, env Env) doctor.Check {
 	return doctor.Check{Name: "config", Run: func(context.Context) []doctor.Finding {
 		in, err := checkInput(h, env)
-		if err != nil {
+		if errors.Is(err, fs.ErrPermission) {
 			return problem("run as the user who owns the home", "%v", err)
+		} else if err != nil {
+			return problem("", "%v", err)
 		}
 		var out []doctor.Finding
 		for _, p := range config.Check(in) {
