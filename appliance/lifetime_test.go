@@ -105,6 +105,30 @@ func TestReport41225BackgroundKeepsTheSession(t *testing.T) {
 	}
 }
 
+// TestTerminalSettingsChange: settings that change while the gateway runs count with the next
+// turn, and what the terminal of before has left is removed.
+func TestTerminalSettingsChange(t *testing.T) {
+	t.Parallel()
+	needBash(t)
+	k, _ := lasting(t)
+	k.said(t, "c", "run: true")
+	before := k.snapshots(t)
+	testkit.WriteTree(t, k.dir, map[string]string{"config.yaml": "_config_version: 50\nterminal:\n  lifetime_seconds: 61\n  cwd: /usr\n"})
+	answer := make(chan string, 1)
+	go func() { answer <- k.said(t, "c", "run: echo at=$PWD") }()
+	select {
+	case got := <-answer:
+		if !strings.Contains(got, "at=/usr") {
+			t.Errorf("the next turn: %s", got)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the next turn hangs")
+	}
+	if n := k.snapshots(t); n != before {
+		t.Errorf("%d snapshots, were %d", n, before)
+	}
+}
+
 // TestTaskListSurvives: the task list of a session is there again after the session was idle.
 func TestTaskListSurvives(t *testing.T) {
 	t.Parallel()

@@ -44,6 +44,17 @@ func (x *terminals) at(ctx context.Context, b bound) (terminal.Backend, *config.
 	if err != nil {
 		return nil, nil, err
 	}
+	backend, old, err := x.take(ctx, policy)
+	if old != nil { // without the lock: it runs a command, and a place that hangs holds up nobody else
+		if err := old.Close(ctx); err != nil {
+			x.t.rt.log.Warn("an old terminal was not closed", "profile", x.t.home.Profile, "error", err)
+		}
+	}
+	return backend, policy, err
+}
+
+// take returns the backend of a policy, and the one whose place it took.
+func (x *terminals) take(ctx context.Context, policy *config.Terminal) (backend, old terminal.Backend, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.procs == nil {
@@ -51,7 +62,7 @@ func (x *terminals) at(ctx context.Context, b bound) (terminal.Backend, *config.
 	}
 	now := fingerprint(policy)
 	if x.backend != nil && x.made == now {
-		return x.backend, policy, nil
+		return x.backend, nil, nil
 	}
 	host, err := x.host(ctx, policy)
 	if err != nil {
@@ -62,21 +73,17 @@ func (x *terminals) at(ctx context.Context, b bound) (terminal.Backend, *config.
 		return nil, nil, err
 	}
 	c := terminal.Config{
-		Host: host, Log: x.t.rt.log.With("profile", x.t.home.Profile), Env: x.env, Temp: "/tmp",
+		Host: host, Log: x.t.rt.log.With("profile", x.t.home.Profile), Temp: "/tmp",
+		Env:   func(ctx context.Context, k process.Kind) (terminal.Env, error) { return x.env(ctx, k, policy) },
 		Login: terminal.LoginFiles(policy.Strings("shell_init_files"), policy.Bool("auto_source_bashrc")),
 		Spill: &terminal.Spill{Dir: filepath.Join(dir, "terminal-output"), Now: x.t.rt.now},
 	}
 	if policy.Backend() == "local" {
 		c.Dir, c.Temp = policy.Text("cwd"), x.temp(policy, dir)
 	}
-	old := x.backend
+	old = x.backend
 	x.backend, x.policy, x.made = terminal.New(c), policy, now
-	if old != nil {
-		if err := old.Close(ctx); err != nil {
-			x.t.rt.log.Warn("an old terminal was not closed", "profile", x.t.home.Profile, "error", err)
-		}
-	}
-	return x.backend, policy, nil
+	return x.backend, old, nil
 }
 
 func (x *terminals) settings(b bound) (*config.Terminal, error) {
@@ -165,8 +172,9 @@ type sessionVars struct{ id, platform string }
 
 type sessionKey struct{}
 
-// env builds the environment of the next command.
-func (x *terminals) env(ctx context.Context, k process.Kind) (terminal.Env, error) {
+// env builds the environment of the next command of a backend made from policy: what a container
+// gets is not decided by settings of later, which may say that commands run here.
+func (x *terminals) env(ctx context.Context, k process.Kind, policy *config.Terminal) (terminal.Env, error) {
 	s, err := x.t.rt.env.Snapshot(ctx, x.t.home)
 	if err != nil {
 		return terminal.Env{}, err
@@ -178,12 +186,9 @@ func (x *terminals) env(ctx context.Context, k process.Kind) (terminal.Env, erro
 			{Name: "HERMES_SESSION_PLATFORM", Value: v.platform, Origin: childenv.Session},
 		}
 	}
-	x.mu.Lock()
-	policy := x.policy
-	x.mu.Unlock()
 	kind := "terminal"
 	switch {
-	case policy != nil && policy.Backend() != "local":
+	case policy.Backend() != "local":
 		kind = "terminal-remote"
 		s.Forward = slices.Concat(policy.Strings("docker_forward_env"), s.Target.Passthrough)
 	case k == process.Background:
@@ -193,7 +198,7 @@ func (x *terminals) env(ctx context.Context, k process.Kind) (terminal.Env, erro
 	if err != nil {
 		return terminal.Env{}, err
 	}
-	if policy != nil && kind == "terminal-remote" {
+	if kind == "terminal-remote" {
 		for name, value := range policy.Table("docker_env") {
 			vars = append(vars, name+"="+value)
 		}

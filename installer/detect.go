@@ -34,7 +34,7 @@ func (h Host) Detect() (Kind, error) {
 		}
 	case h.read("/proc/1/comm") == "s6-svscan" && h.exists("/run/s6/basedir"):
 		return "", &Refusal{
-			Reason: "s6", Msg: "this container's s6 supervises the gateway: its slots are automatic and there is nothing to install",
+			Reason: "s6", Msg: "this container's s6 supervises the gateway: its slots are automatic, and there is no service to install, start or stop",
 			Fix: "s6-svc -r /run/service/gateway-default restarts it", Code: exitcode.OK,
 		}
 	case h.exists("/run/systemd/system"):
@@ -48,7 +48,7 @@ func (h Host) Detect() (Kind, error) {
 		return OpenRC, nil
 	case h.container():
 		return "", &Refusal{
-			Reason: "container", Msg: "this container has no service manager and there is nothing to install: run hermes-appliance gateway run as its command",
+			Reason: "container", Msg: "this container has no service manager, and so no service to install, start or stop: run hermes-appliance gateway run as its command",
 			Fix: "docker update --restart unless-stopped CONTAINER has the engine start it again", Code: exitcode.OK,
 		}
 	case h.exists("/etc/init.d") && (h.exists("/usr/sbin/update-rc.d") || h.exists("/sbin/chkconfig")):

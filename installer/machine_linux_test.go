@@ -5,6 +5,7 @@ package installer_test
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -191,6 +192,9 @@ hermes-appliance uninstall || echo refused; hermes-appliance stop || echo refuse
 	}
 	if !h.Exists("/home/ada/.hermes/config.yaml") || !h.Exists("/home/ada/.hermes/.env") {
 		t.Error("the home was touched")
+	}
+	if out := h.do("ada", 0, "generations list"); !strings.Contains(out, "  install  ") || !regexp.MustCompile(`(?m)^\*.*  uninstall `).MatchString(out) {
+		t.Errorf("generations: %s", out)
 	}
 	h.do("root", 0, "uninstall")
 	h.do("root", 0, "uninstall --home /home/ada/.hermes")

@@ -124,7 +124,7 @@ func journalPath(h home.Home) string { return filepath.Join(h.State(), "migrate.
 func readJournal(h home.Home) (*journal, error) {
 	data, st, err := atomicfile.Read(journalPath(h))
 	if err != nil || !st.Exists {
-		return nil, err
+		return nil, unreadable(journalPath(h), err)
 	}
 	var j journal
 	err = decodeStrict(data, &j)

@@ -45,7 +45,7 @@ func (m Migrator) read(h home.Home) (snapshot, error) {
 			s.notes = append(s.notes, fmt.Sprintf("%s is no file that can be edited and was not looked at (%v)", f.name, err))
 			continue
 		case err != nil:
-			return s, err
+			return s, unreadable(f.path, err)
 		case st.Exists:
 			*f.into = append([]byte{}, data...) // not nil: the file is there, if empty
 		}
@@ -61,6 +61,14 @@ func (m Migrator) read(h home.Home) (snapshot, error) {
 		}
 	}
 	return s, nil
+}
+
+// unreadable refuses a file that belongs to somebody else. Any other error stays as it is.
+func unreadable(path string, err error) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return &Refusal{Kind: ErrAmbiguous, File: path, Msg: "this user may not read it", Fix: "run as the user who owns it"}
 }
 
 // noConfig refuses a config.yaml that is there and cannot be read.

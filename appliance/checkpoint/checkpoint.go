@@ -146,11 +146,11 @@ func (s *Store) project(workdir string) (project, error) {
 		return project{}, fmt.Errorf("%s: %w: not a directory", workdir, ErrInvalid)
 	}
 	if filepath.Dir(dir) == dir {
-		return project{}, fmt.Errorf("%s: %w", workdir, ErrTooBroad)
+		return project{}, fmt.Errorf("%s: %w: it is everything; name a project's directory", workdir, ErrTooBroad)
 	}
 	for _, broad := range s.o.Broad {
 		if real, err := filepath.EvalSymlinks(broad); err == nil && real == dir {
-			return project{}, fmt.Errorf("%s: %w", workdir, ErrTooBroad)
+			return project{}, fmt.Errorf("%s: %w: it is a home directory; name a project's directory", workdir, ErrTooBroad)
 		}
 	}
 	if inside(dir, resolved(s.o.Dir)) {

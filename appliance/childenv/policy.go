@@ -170,6 +170,9 @@ func (p *Policy) Kinds() ([]string, map[string]KindPolicy) {
 	return names, out
 }
 
+// JSON returns the policy's file.
+func (p *Policy) JSON() json.RawMessage { return slices.Clone(policyJSON) }
+
 // Gaps returns the questions that the spec leaves open and their answers.
 func (p *Policy) Gaps() []Gap { return slices.Clone(p.file.Gaps) }
 

@@ -48,6 +48,7 @@ type Problem struct {
 type CheckInput struct {
 	User, Admin File
 	Env         File   // the home's .env
+	Latest      int    // the version that this program migrates to; 0 = unknown. Of an older file no pin is named: a migration may unset it
 	Lookup      Lookup // tells which variables there are; nil = unknown, and not checked
 }
 
@@ -183,7 +184,7 @@ func (p *problems) references(l *layer, n *yamlspan.Node, s string, path []strin
 func (p *problems) policy(c *Config, env *dotenv.File, in CheckInput) {
 	v := c.With(in.Lookup)
 	for _, path := range c.knownPaths() {
-		if b, ok := bridgedKey(path[len(path)-1]); ok && BridgeName(path...) != "" && (b.kind == kindImage || b.key == "vercel_runtime") {
+		if b, ok := bridgedKey(path[len(path)-1]); ok && c.Stamp().Version >= in.Latest && BridgeName(path...) != "" && (b.kind == kindImage || b.key == "vercel_runtime") {
 			p.pinned(c, path)
 		}
 		if l := c.layers[User]; l != nil && c.Origin(path...) == Admin {

@@ -61,11 +61,12 @@ func TestCheck(t *testing.T) {
 			stamp + "terminal:\n  docker_image: nousresearch/hermes-sandbox:desktop\n  modal_image: me/x:1\n  daytona_image:\n", "-", "-",
 			[]string{"info config.yaml:3 terminal.docker_image: spells out the default", "info config.yaml:4 terminal.modal_image: is a choice of yours"},
 		},
-		"pin in .env": {stamp, "-", "TERMINAL_DOCKER_IMAGE=x\n", []string{"info .env:0 TERMINAL_DOCKER_IMAGE: pins the sandbox image"}},
-		"shadowed":    {stamp + "terminal: {timeout: 1}\n", "terminal: {timeout: 2}\n", "-", []string{"info config.yaml:2 terminal.timeout: has no effect"}},
-		"variables":   {stamp + "a: \"${KNOWN} ${GONE} ${env:ALSO}\"\nb: [\"${GONE2}\"]\nterminal: {timeout: \"${KNOWN}\"}\n", "-", "-", []string{"error config.yaml:4 terminal.timeout: refers to ${KNOWN}", "warning config.yaml:2 a: refers to ${GONE}", "warning config.yaml:2 a: refers to ${ALSO}", "warning config.yaml:3 b: refers to ${GONE2}"}},
+		"no pins in an older file": {"_config_version: 46\nterminal:\n  docker_image: me/x:1\n", "-", "-", nil},
+		"pin in .env":              {stamp, "-", "TERMINAL_DOCKER_IMAGE=x\n", []string{"info .env:0 TERMINAL_DOCKER_IMAGE: pins the sandbox image"}},
+		"shadowed":                 {stamp + "terminal: {timeout: 1}\n", "terminal: {timeout: 2}\n", "-", []string{"info config.yaml:2 terminal.timeout: has no effect"}},
+		"variables":                {stamp + "a: \"${KNOWN} ${GONE} ${env:ALSO}\"\nb: [\"${GONE2}\"]\nterminal: {timeout: \"${KNOWN}\"}\n", "-", "-", []string{"error config.yaml:4 terminal.timeout: refers to ${KNOWN}", "warning config.yaml:2 a: refers to ${GONE}", "warning config.yaml:2 a: refers to ${ALSO}", "warning config.yaml:3 b: refers to ${GONE2}"}},
 	} {
-		got := lines(Check(CheckInput{User: file("config.yaml", row.user), Admin: file("admin.yaml", row.admin), Env: file(".env", row.env), Lookup: env("KNOWN", "sekret")}))
+		got := lines(Check(CheckInput{Latest: 50, User: file("config.yaml", row.user), Admin: file("admin.yaml", row.admin), Env: file(".env", row.env), Lookup: env("KNOWN", "sekret")}))
 		want := slices.Clone(row.want)
 		for _, g := range got {
 			i := slices.IndexFunc(want, func(w string) bool { return strings.HasPrefix(g, w) })

@@ -53,7 +53,7 @@ func (h Home) Backups() string { return filepath.Join(h.Dir, "backups", "config"
 func (h Home) State() string { return filepath.Join(h.Dir, StateDir) }
 
 // Locate returns the default home: dir if given, else $HERMES_HOME, else ~/.hermes. It need
-// not exist. getenv is asked for HERMES_HOME and for the user's home directory.
+// not exist, but is no file. getenv is asked for HERMES_HOME and for the user's home directory.
 func Locate(dir string, getenv func(string) string) (Home, error) {
 	if dir == "" {
 		dir = getenv(EnvHome)
@@ -68,6 +68,9 @@ func Locate(dir string, getenv func(string) string) (Home, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return Home{}, err
+	}
+	if info, err := os.Stat(abs); err == nil && !info.IsDir() {
+		return Home{}, fmt.Errorf("%s is a file; a home is a directory", abs)
 	}
 	return Home{Dir: abs, Profile: nameOf(abs)}, nil
 }
@@ -131,7 +134,7 @@ func (h Home) NamedProfile(id string) (Home, error) {
 		return p, err
 	}
 	if !live {
-		return p, fmt.Errorf("%w: %q in %s", ErrNoProfile, id, filepath.Dir(p.Dir))
+		return p, fmt.Errorf("%w: %q in %s (it needs a config.yaml to be one; hermes-appliance profile list shows those that are)", ErrNoProfile, id, filepath.Dir(p.Dir))
 	}
 	return p, nil
 }

@@ -207,3 +207,22 @@ func TestNamedProfile(t *testing.T) {
 		}
 	}
 }
+
+// TestLocateFile: a file is no home, whatever names it; a directory that is not there may become
+// one.
+func TestLocateFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := Locate(file, os.Getenv); err == nil {
+		t.Errorf("%+v", h)
+	}
+	if _, err := Locate("", func(string) string { return file }); err == nil {
+		t.Error("HERMES_HOME was taken")
+	}
+	if _, err := Locate(file+"/not/there", os.Getenv); err != nil {
+		t.Error(err)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -56,25 +57,26 @@ type Options struct {
 
 // Run makes all checks side by side and returns their findings in the order of the checks. A
 // check that is over its time is a problem of its own; what it does afterwards is not waited
-// for. With o.Fix the repairs happen one after the other, and their checks are made again.
+// for. With o.Fix the repairs happen one after the other, and all checks are made again.
 func Run(ctx context.Context, checks []Check, o Options) []Finding {
 	if o.Limit == 0 {
 		o.Limit = 15 * time.Second
 	}
+	results := askAll(ctx, checks, o.Limit)
+	if o.Fix {
+		results = mend(ctx, checks, results, o.Limit)
+	}
+	return slices.Concat(results...)
+}
+
+func askAll(ctx context.Context, checks []Check, limit time.Duration) [][]Finding {
 	results := make([][]Finding, len(checks))
 	var wg sync.WaitGroup
 	for i, c := range checks {
-		wg.Go(func() { results[i] = c.ask(ctx, o.Limit) })
+		wg.Go(func() { results[i] = c.ask(ctx, limit) })
 	}
 	wg.Wait()
-	var out []Finding
-	for i, c := range checks {
-		if o.Fix {
-			results[i] = c.mend(ctx, results[i], o.Limit)
-		}
-		out = append(out, results[i]...)
-	}
-	return out
+	return results
 }
 
 // ask makes one check within its time.
@@ -94,34 +96,38 @@ func (c Check) ask(ctx context.Context, limit time.Duration) []Finding {
 	}
 }
 
-// mend repairs what can be, and looks again.
-func (c Check) mend(ctx context.Context, found []Finding, limit time.Duration) []Finding {
-	var errs []error
-	tried := map[string]bool{}
-	for _, f := range found {
-		if f.repair != nil {
-			tried[f.Message] = true
-			errs = append(errs, f.repair(ctx))
+// mend repairs what can be, and looks at everything again: what one repair changed, another
+// check may have complained about.
+func mend(ctx context.Context, checks []Check, found [][]Finding, limit time.Duration) [][]Finding {
+	failed := make([]error, len(checks))
+	tried := false
+	for i := range checks {
+		for _, f := range found[i] {
+			if f.repair != nil {
+				tried = true
+				failed[i] = errors.Join(failed[i], f.repair(ctx))
+			}
 		}
 	}
-	if len(tried) == 0 {
+	if !tried {
 		return found
 	}
-	again := c.ask(ctx, limit)
-	for _, f := range again {
-		delete(tried, f.Message)
-	}
-	var out []Finding
-	for _, f := range found {
-		if tried[f.Message] {
-			f.Fixed = true
-			out = append(out, f)
+	again := askAll(ctx, checks, limit)
+	for i, c := range checks {
+		var out []Finding
+		for _, f := range found[i] {
+			gone := !slices.ContainsFunc(again[i], func(now Finding) bool { return now.Message == f.Message })
+			if f.repair != nil && gone {
+				f.Fixed = true
+				out = append(out, f)
+			}
 		}
+		if failed[i] != nil {
+			out = append(out, Finding{Check: c.Name, Level: Problem, Message: "mending failed: " + failed[i].Error()})
+		}
+		again[i] = append(out, again[i]...)
 	}
-	if err := errors.Join(errs...); err != nil {
-		out = append(out, Finding{Check: c.Name, Level: Problem, Message: "mending failed: " + err.Error()})
-	}
-	return append(out, again...)
+	return again
 }
 
 // Worst returns the highest level among findings that were not mended.

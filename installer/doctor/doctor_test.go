@@ -172,3 +172,30 @@ func TestClockAndDisk(t *testing.T) {
 		}
 	}
 }
+
+// TestMendLooksAtEverything: what one repair changed is not complained about by another check,
+// whether that comes before or after.
+func TestMendLooksAtEverything(t *testing.T) {
+	t.Parallel()
+	old := true
+	complains := func(context.Context) []Finding {
+		if old {
+			return []Finding{{Level: Note, Message: "it is old"}}
+		}
+		return []Finding{{Level: OK, Message: "it is new"}}
+	}
+	found := Run(t.Context(), []Check{
+		{"before", complains},
+		{"it", func(ctx context.Context) []Finding {
+			f := complains(ctx)
+			if old {
+				f[0] = f[0].Mended(func(context.Context) error { old = false; return nil })
+			}
+			return f
+		}},
+		{"after", complains},
+	}, Options{Fix: true})
+	if len(found) != 4 || found[0].Message != "it is new" || !found[1].Fixed || found[2].Message != "it is new" || found[3].Message != "it is new" {
+		t.Errorf("%+v", found)
+	}
+}

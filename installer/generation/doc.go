@@ -45,6 +45,7 @@ type Reason string
 const (
 	Found         Reason = "found" // nobody recorded it: changed by hand, or before the first record
 	Install       Reason = "install"
+	Uninstall     Reason = "uninstall"
 	Migrate       Reason = "migrate"
 	Up            Reason = "up"
 	SandboxSwitch Reason = "sandbox switch"

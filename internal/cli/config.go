@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 	"github.com/hermes-appliance/hermes-appliance/appliance/redact"
 	"github.com/hermes-appliance/hermes-appliance/appliance/secret"
+	"github.com/hermes-appliance/hermes-appliance/installer/generation"
 	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 	"github.com/hermes-appliance/hermes-appliance/migrate"
@@ -158,7 +160,7 @@ func (o *configOptions) set(ctx context.Context, env Env) error {
 	if last := path[len(path)-1]; secret.Placeholder(strings.Trim(o.val, `'"`)) && o.val != "" && hideSecrets(last, sample) != sample {
 		return usagef("%s: that is what a hidden value looks like, no secret; nothing was written", yamlspan.PathString(path))
 	}
-	c, err := o.editor(h, env).Set(ctx, path, o.val)
+	c, err := o.edit(ctx, env, h, path, func(e config.Editor) (config.Change, error) { return e.Set(ctx, path, o.val) })
 	if err != nil {
 		return err
 	}
@@ -170,11 +172,26 @@ func (o *configOptions) unset(ctx context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
-	c, err := o.editor(h, env).Unset(ctx, path)
+	c, err := o.edit(ctx, env, h, path, func(e config.Editor) (config.Change, error) { return e.Unset(ctx, path) })
 	if err != nil {
 		return err
 	}
 	return o.changed(env, h, c, "unset")
+}
+
+// edit changes a key. One that says where commands run is the same answer as sandbox switch or
+// keep, and a generation as that is.
+func (o *configOptions) edit(ctx context.Context, env Env, h home.Home, path []string, change func(config.Editor) (config.Change, error)) (config.Change, error) {
+	where := len(path) == 2 && path[0] == "terminal" && (path[1] == "docker_image" || path[1] == "backend")
+	rec := newRecorder(env)
+	if _, err := os.Stat(h.Config()); where && err == nil {
+		rec.record(ctx, h, generation.Found)
+	}
+	c, err := change(o.editor(h, env))
+	if err == nil && c.Changed && where {
+		rec.record(ctx, h, generation.SandboxSwitch)
+	}
+	return c, err
 }
 
 // changeDoc is the result of config set --json and unset --json.
@@ -260,7 +277,7 @@ func (o *configOptions) check(_ context.Context, env Env) error {
 
 // checkInput reads the files that are checked.
 func checkInput(h home.Home, env Env) (config.CheckInput, error) {
-	var in config.CheckInput
+	in := config.CheckInput{Latest: migrate.Latest()}
 	read := func(path string, into *config.File) error {
 		data, st, err := atomicfile.Read(path)
 		if err != nil {

@@ -51,7 +51,7 @@ func (o *doctorOptions) run(ctx context.Context, env Env) error {
 	}
 	var verdict error
 	if n := doctor.Count(found, doctor.Problem); n > 0 {
-		verdict = &codeError{exitcode.Error, fmt.Sprintf("%d things do not work, see above", n)}
+		verdict = &codeError{exitcode.Error, fmt.Sprintf("problems: %d, see above", n)}
 	}
 	if o.json {
 		doc := map[string]any{"home": h.Dir, "worst": doctor.Worst(found), "findings": found}

@@ -21,6 +21,7 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 	"github.com/hermes-appliance/hermes-appliance/appliance/model"
 	"github.com/hermes-appliance/hermes-appliance/installer/doctor"
+	"github.com/hermes-appliance/hermes-appliance/installer/generation"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 	"github.com/hermes-appliance/hermes-appliance/migrate"
 )
@@ -48,9 +49,17 @@ func stampCheck(h home.Home, env Env) doctor.Check {
 		case err != nil:
 			return problem("", "%v", err)
 		case r.Plan != nil && r.Plan.Pending():
-			f := problem("hermes-appliance migrate --home "+h.Dir, "the config is older than this program: the gateway would not start")[0]
+			f := problem("hermes-appliance migrate --home "+quoteShell(h.Dir), "the config is older than this program: the gateway would not start")[0]
 			return []doctor.Finding{f.Mended(func(ctx context.Context) error {
-				_, err := m.Apply(ctx, h, migrate.Options{})
+				rec := newRecorder(env)
+				m.Ahead = func(ctx context.Context, h home.Home) error {
+					rec.record(ctx, h, generation.Found)
+					return nil
+				}
+				r, err := m.Apply(ctx, h, migrate.Options{})
+				if r.Applied {
+					rec.record(ctx, h, generation.Migrate)
+				}
 				return err
 			})}
 		}
@@ -62,8 +71,10 @@ func stampCheck(h home.Home, env Env) doctor.Check {
 func settingsCheck(h home.Home, env Env) doctor.Check {
 	return doctor.Check{Name: "config", Run: func(context.Context) []doctor.Finding {
 		in, err := checkInput(h, env)
-		if err != nil {
+		if errors.Is(err, fs.ErrPermission) {
 			return problem("run as the user who owns the home", "%v", err)
+		} else if err != nil {
+			return problem("", "%v", err)
 		}
 		var out []doctor.Finding
 		for _, p := range config.Check(in) {

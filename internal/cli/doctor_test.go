@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,11 @@ import (
 // doctorRun runs doctor --json on a home and returns its findings.
 func doctorRun(t *testing.T, dir string, args ...string) (exitcode.Code, []doctor.Finding, string) {
 	t.Helper()
-	code, stdout, stderr := run(t, map[string]string{"HERMES_HOME": dir, "HERMES_MANAGED_DIR": filepath.Join(dir, "no-admin")}, append([]string{"doctor", "--json"}, args...)...)
+	now := func() time.Time { return time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC) }
+	if slices.Contains(args, "--fix") {
+		now = time.Now // it looks at files that it has just written
+	}
+	code, stdout, stderr := runAt(t, now, map[string]string{"HERMES_HOME": dir, "HERMES_MANAGED_DIR": filepath.Join(dir, "no-admin")}, append([]string{"doctor", "--json"}, args...)...)
 	var doc struct {
 		Exit   int
 		Result struct{ Findings []doctor.Finding }

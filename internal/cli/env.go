@@ -49,8 +49,9 @@ func newEnvExplain(st *state) *cobra.Command {
 }
 
 func newEnvRules(st *state) *cobra.Command {
+	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "rules", Short: "Print the kinds of children, the lists of names and the reasons", DisableFlagsInUseLine: true,
+		Use: "rules [--json]", Short: "Print the kinds of children, the lists of names and the reasons", DisableFlagsInUseLine: true,
 		Example: "  hermes-appliance env rules", Args: cobra.NoArgs,
 	}
 	cmd.RunE = handler(st, func(_ context.Context, env Env) error {
@@ -58,9 +59,13 @@ func newEnvRules(st *state) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if asJSON {
+			return printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: "env rules", Result: p.JSON()})
+		}
 		_, err = fmt.Fprint(env.Stdout, p.Table())
 		return err
 	})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage)
 	return cmd
 }

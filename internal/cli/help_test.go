@@ -19,11 +19,16 @@ import (
 // run runs one command line in process.
 func run(t *testing.T, env map[string]string, args ...string) (code exitcode.Code, stdout, stderr string) {
 	t.Helper()
+	return runAt(t, func() time.Time { return time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC) }, env, args...)
+}
+
+func runAt(t *testing.T, now func() time.Time, env map[string]string, args ...string) (code exitcode.Code, stdout, stderr string) {
+	t.Helper()
 	var out, errs bytes.Buffer
 	code = Main(t.Context(), args, Env{
 		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
 		Getenv: func(name string) string { return env[name] },
-		Now:    func() time.Time { return time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC) },
+		Now:    now,
 	})
 	return code, out.String(), errs.String()
 }
@@ -97,4 +102,27 @@ func TestRulesDocumented(t *testing.T) {
 	t.Parallel()
 	_, stdout, _ := run(t, nil, "env", "rules")
 	testkit.Golden(t, filepath.Join("..", "..", "docs", "child-environments.md"), []byte(stdout))
+}
+
+// TestWrongArguments: too few arguments, too many and wrong flags exit 2 and say what is expected,
+// in words of the command.
+func TestWrongArguments(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ line, want string }{
+		{"config get", "config get takes KEY, and there is none"},
+		{"config set terminal.timeout", `config set takes KEY VALUE; "terminal.timeout" does not fit`},
+		{"migrate everything", `migrate takes no argument but its flags; "everything" does not fit`},
+		{"update ./file", `update takes no argument but its flags; "./file" does not fit`},
+		{"version x", `version takes no argument but its flags; "x" does not fit`},
+		{"completion tcsh", `completion takes bash|zsh|fish|powershell; "tcsh" does not fit`},
+		{"images publish", "images publish takes DIGEST..., and there is none"},
+		{"migrate --to soon", `invalid argument "soon" for "--to" flag: expected a number`},
+		{"bogus", `unknown command "bogus"`},
+		{"config bogus", `unknown command "bogus"`},
+	} {
+		code, stdout, stderr := run(t, nil, strings.Fields(row.line)...)
+		if code != exitcode.Usage || stdout != "" || !strings.HasPrefix(stderr, Name+": "+row.want) || !strings.Contains(stderr, "--help") || strings.Contains(stderr, "strconv") {
+			t.Errorf("%s: exit %d, %s%s", row.line, code, stdout, stderr)
+		}
+	}
 }

@@ -15,6 +15,7 @@ import (
 type imagesDiffOptions struct {
 	engineOptions
 	a, b string
+	json bool
 }
 
 func newImagesDiff(st *state) *cobra.Command {
@@ -31,6 +32,7 @@ func newImagesDiff(st *state) *cobra.Command {
 		},
 	}
 	o.register(cmd)
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage, exitcode.Interrupted)
 	return cmd
 }
@@ -44,6 +46,15 @@ func (o *imagesDiffOptions) run(ctx context.Context, env Env) (err error) {
 	d, err := e.Compare(ctx, o.a, o.b)
 	if err != nil {
 		return err
+	}
+	if o.json {
+		doc := map[string]any{"same": d == nil}
+		var verdict error
+		if d != nil {
+			doc["layer"], doc["path"], doc["what"] = d.Layer, d.Path, d.What
+			verdict = &codeError{exitcode.Error, fmt.Sprintf("%s and %s differ", o.a, o.b)}
+		}
+		return errors.Join(printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: "images diff", Exit: int(exitcode.Of(verdict)), Result: doc}), verdict)
 	}
 	if d != nil {
 		return fmt.Errorf("%s and %s differ\n%s", o.a, o.b, d)

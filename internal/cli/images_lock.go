@@ -28,7 +28,7 @@ func newImagesLock(st *state) *cobra.Command {
 
 type imagesLockCheckOptions struct {
 	dirOptions
-	release bool
+	release, json bool
 }
 
 func newImagesLockCheck(st *state) *cobra.Command {
@@ -43,6 +43,7 @@ func newImagesLockCheck(st *state) *cobra.Command {
 	}
 	o.register(cmd)
 	cmd.Flags().BoolVar(&o.release, "release", false, "refuse what a release refuses: anything unresolved")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage, exitcode.Pending)
 	return cmd
 }
@@ -65,16 +66,21 @@ func (o *imagesLockCheckOptions) run(env Env) error {
 	}
 	p := &printer{w: env.Stdout}
 	missing := l.Unresolved()
+	var verdict error
+	if o.release && len(missing) > 0 {
+		verdict = &codeError{exitcode.Pending, ""}
+	}
+	if o.json {
+		doc := map[string]any{"unresolved": append([]string{}, missing...)}
+		return errors.Join(printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: "images lock check", Exit: int(exitcode.Of(verdict)), Result: doc}), verdict)
+	}
 	for _, key := range missing {
 		p.line("unresolved: %s", key)
 	}
 	if len(missing) == 0 {
 		p.line("everything is pinned")
 	}
-	if p.err == nil && o.release && len(missing) > 0 {
-		return &codeError{exitcode.Pending, ""}
-	}
-	return p.err
+	return errors.Join(p.err, verdict)
 }
 
 type imagesLockUpdateOptions struct {

@@ -115,7 +115,7 @@ func TestImages(t *testing.T) {
 	ok("2.0.0-rc.1-desktop is new", publishArgs(t, dir, repo, "2.0.0-rc.1", "--tag", "2.0.0-rc.1-desktop")...)
 	no(exitcode.Error, "release run only", publishArgs(t, dir, "nousresearch/hermes-sandbox", "1.0.0", "--tag", "desktop")...)
 	no(exitcode.Usage, "--key is missing", "images", "publish", "sha256:"+strings.Repeat("0", 64), "--repository", repo)
-	no(exitcode.Usage, "requires at least 1 arg", "images", "publish")
+	no(exitcode.Usage, "takes DIGEST..., and there is none", "images", "publish")
 
 	var doc struct {
 		Command string

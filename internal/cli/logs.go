@@ -21,6 +21,7 @@ import (
 type logsOptions struct {
 	homeOptions
 	lines int
+	json  bool
 }
 
 func newLogs(st *state) *cobra.Command {
@@ -35,6 +36,7 @@ func newLogs(st *state) *cobra.Command {
 	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage)
 	o.register(cmd)
 	cmd.Flags().IntVarP(&o.lines, "lines", "n", 100, "how many `LINES`")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
 }
 
@@ -59,7 +61,14 @@ func (o *logsOptions) run(ctx context.Context, env Env) error {
 	if missing && len(lines) == 0 {
 		return fmt.Errorf("%s: there is no log yet; start the gateway with %s up", path, Name)
 	}
-	_, err = fmt.Fprint(env.Stdout, strings.Join(lines[max(0, len(lines)-o.lines):], ""))
+	lines = lines[max(0, len(lines)-o.lines):]
+	if o.json {
+		for i, l := range lines {
+			lines[i] = strings.TrimSuffix(l, "\n")
+		}
+		return printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: "logs", Result: map[string]any{"file": path, "lines": append([]string{}, lines...)}})
+	}
+	_, err = fmt.Fprint(env.Stdout, strings.Join(lines, ""))
 	return err
 }
 

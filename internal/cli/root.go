@@ -4,7 +4,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,7 +39,50 @@ func newRoot(st *state) *cobra.Command {
 		newStatus(st), newLogs(st), newDoctor(st), newGateway(st), newMigrate(st), newUpdate(st), newGenerations(st),
 		newConfig(st), newProfile(st), newEnv(st), newService(st), newMetrics(st), newSandbox(st), newCheckpoints(st),
 		newImages(st), newContainer(st), newVersion(st), newCompletion(st), newMan(st))
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	explain(root)
 	return root
+}
+
+// explain has a command that gets too few arguments, or too many, say in its own words which it
+// takes: the library counts them, and takes an argument for a command.
+func explain(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		explain(c)
+	}
+	count := cmd.Args
+	if count == nil || cmd.HasSubCommands() {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if count(cmd, args) == nil {
+			return nil
+		}
+		var want []string // what stands in the usage line before the flags
+		for _, word := range strings.Fields(cmd.Use)[1:] {
+			if word == "[FLAGS]" || strings.HasPrefix(strings.TrimPrefix(word, "["), "--") {
+				break
+			}
+			want = append(want, word)
+		}
+		takes := "takes " + strings.Join(want, " ")
+		if len(want) == 0 {
+			takes = "takes no argument but its flags"
+		}
+		name := strings.TrimPrefix(cmd.CommandPath(), Name+" ")
+		if len(args) == 0 {
+			return fmt.Errorf("%s %s, and there is none", name, takes)
+		}
+		return fmt.Errorf("%s %s; %q does not fit", name, takes, strings.Join(args, " "))
+	}
+}
+
+// flagError says what a flag expects, where the library names a function of Go's.
+func flagError(err error) error {
+	if n, ok := errors.AsType[*strconv.NumError](err); ok {
+		return fmt.Errorf("%s: expected a number", strings.TrimSuffix(err.Error(), ": "+n.Error()))
+	}
+	return err
 }
 
 // exitKey is the annotation that holds a command's EXIT STATUS block.

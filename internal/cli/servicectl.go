@@ -61,10 +61,22 @@ func startable(o installer.Observed, env Env) error {
 	return err
 }
 
+// undone makes an error of a reason for which there is nothing to install: that is fine, and a
+// start that nobody did is not.
+func undone(err error) error {
+	r, ok := errors.AsType[*installer.Refusal](err)
+	if !ok || r.Code != exitcode.OK {
+		return err
+	}
+	there := *r
+	there.Code = exitcode.Error
+	return &there
+}
+
 func (o *controlOptions) run(ctx context.Context, env Env) error {
 	h, t, _, err := o.resolve(ctx, env)
 	if err != nil {
-		return o.nothing(env, o.verb, err)
+		return undone(err)
 	}
 	seen, err := h.Observe(ctx, t, installer.Desired{})
 	if err != nil {

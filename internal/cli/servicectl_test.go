@@ -80,3 +80,17 @@ func TestStartable(t *testing.T) {
 		})
 	}
 }
+
+// TestUndone: where there is no service, start, stop and restart did nothing and do not say that
+// they did.
+func TestUndone(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]exitcode.Code{
+		&installer.Refusal{Reason: "container", Msg: "no service", Code: exitcode.OK}:  exitcode.Error,
+		&installer.Refusal{Reason: "managed", Msg: "not ours", Code: exitcode.Managed}: exitcode.Managed,
+	} {
+		if got := undone(err); exitcode.Of(got) != want || got.Error() != err.Error() {
+			t.Errorf("%v: %v, exit %d, want %d", err, got, exitcode.Of(got), want)
+		}
+	}
+}

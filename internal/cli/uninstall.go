@@ -5,10 +5,12 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hermes-appliance/hermes-appliance/installer/generation"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 )
 
@@ -49,6 +51,9 @@ func (o *uninstallOptions) run(ctx context.Context, env Env) error {
 	}
 	if err != nil {
 		return err
+	}
+	if _, err := os.Stat(t.Home.Config()); rep.Applied && !h.Offline && err == nil {
+		newRecorder(env).record(ctx, t.Home, generation.Uninstall)
 	}
 	if o.json {
 		return printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: "uninstall", Result: doc})

@@ -84,6 +84,7 @@ func (o *homeOptions) bring(ctx context.Context, env Env, h home.Home) (notices 
 	}
 	if made {
 		fmt.Fprintf(env.Stderr, "made a new home in %s\n", h.Dir) //nolint:errcheck // the gateway is what counts
+		newRecorder(env).record(ctx, h, generation.Up)
 		return notices, confirm, nil
 	}
 	m := migrateOptions{home: o.home, profile: o.profile, all: o.profile == "", quiet: true, why: generation.Up}

@@ -8,9 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+	"github.com/hermes-appliance/hermes-appliance/installer/generation"
 	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
+	"github.com/hermes-appliance/hermes-appliance/migrate"
 )
 
 func TestMakeHome(t *testing.T) {
@@ -68,5 +71,23 @@ func TestTrimLog(t *testing.T) {
 	}
 	if again, err := os.ReadFile(gatewayLog(h)); err != nil || !bytes.Equal(again, got) {
 		t.Errorf("a short log was cut: %v", err)
+	}
+}
+
+// TestUpRecords: the home that up makes begins with a generation.
+func TestUpRecords(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	env := Env{Stdout: &out, Stderr: &out, Getenv: func(string) string { return "" }, Now: time.Now}
+	h, err := home.Locate(filepath.Join(t.TempDir(), "home"), env.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := new(homeOptions).bring(t.Context(), env, h); err != nil {
+		t.Fatal(err)
+	}
+	all, err := newRecorder(env).store(h).List()
+	if err != nil || len(all) != 1 || all[0].Reason != generation.Up || all[0].Config.Stamp != migrate.Latest() {
+		t.Errorf("%v: %+v, %s", err, all, out.String())
 	}
 }
