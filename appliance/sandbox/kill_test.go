@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/moby/moby/client"
 )
@@ -125,9 +126,13 @@ func TestStartGivenUp(t *testing.T) {
 	f, addr := proxy(t)
 	c := ensure(t, dial(t, Options{Host: addr}), s)
 	ctx, cancel := context.WithCancel(t.Context())
-	f.set(func(_ http.ResponseWriter, r *http.Request) bool {
+	f.loseAnswer(func(r *http.Request) bool { // the engine has begun it
 		if strings.HasSuffix(r.URL.Path, "/start") {
-			cancel() // and the engine gets it all the same
+			cancel()
+			select {
+			case <-r.Context().Done(): // nobody listens any more
+			case <-time.After(time.Second):
+			}
 		}
 		return false
 	})
