@@ -37,6 +37,7 @@ type Host struct {
 
 	mu     sync.Mutex
 	con    *sandbox.Container // nil = not looked for yet
+	own    string             // what the list of commands knows it by; "" = it is kept
 	closed bool
 }
 
@@ -78,9 +79,14 @@ func (h *Host) Container(ctx context.Context) (*sandbox.Container, error) {
 	if _, err := endLeft(ctx, h.c.Engine, h.c.Registry, con.ID()); err != nil {
 		h.c.Log.Warn("commands that a killed gateway had left go on in the sandbox", "container", con.Name(), "error", err)
 	}
+	own := ""
+	if !h.c.Spec.Keep {
+		own = sandbox.NewMark()
+		h.c.Registry.NoteAway(process.Away{Mark: own, Where: where(ownKind, h.c.Engine, con.ID())})
+	}
 	h.c.Log.Debug("sandbox ready", "container", con.Name(), "outcome", string(state.Outcome))
 	h.mu.Lock()
-	h.con = con
+	h.con, h.own = con, own
 	h.mu.Unlock()
 	return con, nil
 }
@@ -98,11 +104,11 @@ func (h *Host) Restore(ctx context.Context) error {
 // on.
 func (h *Host) Close(ctx context.Context) error {
 	h.mu.Lock()
-	con := h.con
+	con, own := h.con, h.own
 	h.con, h.closed = nil, true
 	h.mu.Unlock()
 	if con != nil {
-		con.Release(ctx)
+		con.Release(ctx, func() { h.c.Registry.EndAway(own) })
 	}
 	return nil
 }
@@ -153,7 +159,7 @@ func (h *Host) start(ctx context.Context, s terminal.Spawn) (*job, error) {
 	if s.PTY {
 		x.TTY, x.Height, x.Width = true, 30, 120
 	}
-	h.c.Registry.NoteAway(process.Away{Mark: x.Mark, Where: where(h.c.Engine, con.ID())})
+	h.c.Registry.NoteAway(process.Away{Mark: x.Mark, Where: where(commandKind, h.c.Engine, con.ID())})
 	if j.p, err = con.Start(ctx, x); err != nil {
 		j.input.close()
 		h.ended(x.Mark, err)

@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -201,77 +200,6 @@ func TestHardExit(t *testing.T) {
 	}
 	if res, err := s.Run(t.Context(), terminal.Command{Text: "echo ran"}); err != nil || !res.NotStarted {
 		t.Errorf("%+v, %v", res, err)
-	}
-}
-
-// What an earlier gateway left in a container that cannot be reached at the start is ended when the
-// container is used next, before anything else runs in it.
-func TestLeftIsEndedAtNextUse(t *testing.T) {
-	t.Parallel()
-	k := newKit(t, func(s *sandbox.Spec) { s.Keep = true })
-	list := filepath.Join(t.TempDir(), "commands")
-	next := func() *process.Registry {
-		r := process.New(slog.New(slog.DiscardHandler))
-		if _, err := r.Keep(list); err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	const count = "pgrep -cfx 'sleep 3602.5'"
-	k.reg = next()
-	k.host = k.open()
-	s := k.shell(&terminaltest.Vars{})
-	if _, err := s.Start(t.Context(), terminal.Command{Text: "trap '' TERM; (setsid sleep 3602.5 &); sleep 3602.5; sleep 3602.5"}); err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(terminaltest.Patience); run(t, s, count).Output != "2\n"; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("never two processes")
-		}
-	}
-	con, err := k.host.Container(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	pause(t, con.ID())
-	k.reg = next() // the gateway before it was killed
-	if len(k.reg.Left()) != 1 {
-		t.Fatalf("%v is on the list", k.reg.Left())
-	}
-	if n, err := docker.EndLeft(t.Context(), k.engine, k.reg); n != 0 || err == nil {
-		t.Errorf("in a container that is paused: %d, %v", n, err)
-	}
-	k.host = k.open()
-	s = k.shell(&terminaltest.Vars{})
-	if res := run(t, s, count); res.Output != "0\n" {
-		t.Errorf("%s are left", res.Output)
-	}
-	if left := k.reg.Left(); len(left) > 0 {
-		t.Errorf("%v is still on the list", left)
-	}
-	// One that is in a container of which the engine knows nothing more is over.
-	k.reg.NoteAway(process.Away{Mark: sandbox.NewMark(), Where: "docker " + strings.Repeat("0", 64) + " " + k.engine.Host()})
-	k.reg.NoteAway(process.Away{Mark: sandbox.NewMark(), Where: "docker " + con.ID() + " unix:///another/engine.sock"})
-	k.reg = next()
-	if n, err := docker.EndLeft(t.Context(), k.engine, k.reg); n != 1 || err != nil || len(k.reg.Left()) != 1 {
-		t.Errorf("%d, %v; left: %v", n, err, k.reg.Left())
-	}
-}
-
-// pause stops everything in a container.
-func pause(t testing.TB, id string) {
-	t.Helper()
-	api := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", strings.TrimPrefix(testkit.Docker(t), "unix://"))
-	}}}
-	defer api.CloseIdleConnections()
-	r, err := api.Post("http://engine/containers/"+id+"/pause", "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Body.Close()
-	if r.StatusCode != http.StatusNoContent {
-		t.Fatal(r.Status)
 	}
 }
 
