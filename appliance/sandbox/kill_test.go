@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 )
 
@@ -36,6 +37,7 @@ func TestKillRunsNothingMore(t *testing.T) {
 		"pipe":        "echo up; sleep 987624 | sleep 987624; touch /root/next",
 		"job control": "set -m; echo up; sleep 987625; touch /root/next",
 		"or":          "echo up; eval 'sleep 987626 || touch /root/next'; touch /root/next",
+		"exit trap":   "trap : EXIT; echo up; sleep 987628; touch /root/next",
 		"own session": "echo up; setsid -w bash -c 'sleep 987627; touch /root/next'; touch /root/next",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,5 +145,39 @@ func TestStartGivenUp(t *testing.T) {
 	}
 	if n := marked(t, direct, mark); n != 0 {
 		t.Errorf("%d are left", n)
+	}
+}
+
+// TestBashForSh: where /bin/sh is bash, what it says of a command that was ended is not the
+// command's either, and a kill works as well.
+func TestBashForSh(t *testing.T) {
+	t.Parallel()
+	e, s := dial(t, Options{}), wanted(t)
+	s.Image = commit(t, e, "ln -sf bash /bin/sh", &container.Config{})
+	c := ensure(t, e, s)
+	for _, merge := range []bool{false, true} {
+		var out, errs syncBuffer
+		x := Exec{Argv: []string{"bash", "-c", "trap '' HUP; echo up; setsid -w sleep 987629; touch /root/next"}, Stdout: &out, Merge: merge}
+		if !merge {
+			x.Stderr = &errs
+		}
+		p, err := c.Start(t.Context(), x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.PID()
+		eventually(t, "it runs", func() bool { return strings.HasPrefix(out.String(), "up\n") && marked(t, c, p.Mark()) > 2 })
+		if err := p.Kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if code, err := p.Wait(); code != 128+15 || err != nil || out.String() != "up\n" || errs.String() != "" {
+			t.Errorf("got %d, %v, %q, %q", code, err, out.String(), errs.String())
+		}
+		if n := marked(t, c, p.Mark()); n != 0 {
+			t.Errorf("%d are left", n)
+		}
+	}
+	if left := run(t, c, "ls /root"); left != "" {
+		t.Errorf("the next statement ran: %s", left)
 	}
 }
