@@ -22,7 +22,7 @@ func TestKillRunsNothingMore(t *testing.T) {
 	s := wanted(t)
 	s.CPUs = 2
 	c := ensure(t, dial(t, Options{}), s)
-	for range 3 { // who shares the processors with them
+	for range 2 { // who shares the processors with them
 		busy, err := c.Start(t.Context(), Exec{Argv: []string{"sh", "-c", "while :; do :; done"}})
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +42,7 @@ func TestKillRunsNothingMore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for range 4 {
+			for range 2 {
 				var out, errs syncBuffer
 				p, err := c.Start(t.Context(), Exec{Argv: []string{"bash", "-c", script}, Stdout: &out, Stderr: &errs})
 				if err != nil {
