@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/appliance/process"
 	"github.com/hermes-appliance/hermes-appliance/appliance/profile"
 	"github.com/hermes-appliance/hermes-appliance/appliance/sandbox"
+	"github.com/hermes-appliance/hermes-appliance/appliance/terminal/docker"
 )
 
 // Runtime is what all profiles of a running gateway share: the registry of children, the
@@ -151,6 +152,27 @@ func (r *Runtime) containers(ctx context.Context) (*sandbox.Engine, error) {
 		r.engine = e
 	}
 	return e, err
+}
+
+// endLeft ends, beside everything else, what a gateway of this home that was killed left running
+// in containers.
+func (r *Runtime) endLeft(ctx context.Context) {
+	if len(r.processes.Left()) == 0 {
+		return
+	}
+	r.chore(ctx, func(ctx context.Context) {
+		engine, err := r.containers(ctx)
+		n := 0
+		if err == nil {
+			n, err = docker.EndLeft(ctx, engine, r.processes)
+		}
+		if n > 0 {
+			r.log.WarnContext(ctx, "ended commands that a killed gateway had left in containers", "commands", n)
+		}
+		if err != nil {
+			r.log.WarnContext(ctx, "commands that a killed gateway had left in containers may go on until those are used", "error", err)
+		}
+	})
 }
 
 // Close ends what the profiles have: their turns are over by now, or are ended here. Commands

@@ -175,6 +175,7 @@ func (s *server) run(ctx context.Context) error {
 	if s.o.Ready != nil {
 		s.o.Ready(s.state.Status())
 	}
+	s.rt.endLeft(ctx)
 	s.rt.tidyCheckpoints()
 	s.o.Log.Info("gateway is up", "home", s.home.Dir, "profiles", profiles)
 	why := s.announced(s.wait(ctx))

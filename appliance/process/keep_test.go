@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -155,25 +156,75 @@ func TestLedgerHoldsWhatRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return parseLedger(data)
+		here, _ := parseLedger(data)
+		return here
 	}
 	eventually(t, time.Second, "the ended ones are off the list", func() bool { return len(left()) == 1 })
 	if l := left()[0]; l.mark != lasting.tree.id || l.pid != lasting.PID() || l.start == 0 || l.since > l.start {
 		t.Errorf("got %+v of %d", l, lasting.PID())
 	}
-	lasting.KillNow()
-	wait(t, lasting)
+	// Also beside one that goes on running.
 	book := r.ledger.Load()
 	book.mu.Lock()
-	book.size = ledgerFull + 1
+	book.full = book.size
 	book.mu.Unlock()
 	if _, err := r.Run(soon(t), sh("exit 0")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Second, "the file is begun anew", func() bool {
+	eventually(t, time.Second, "the file is written anew", func() bool {
 		info, err := os.Stat(path)
-		return err == nil && info.Size() < 500
+		return err == nil && info.Size() < 500 && len(left()) == 1
 	})
+	if l := left()[0]; l.mark != lasting.tree.id || l.pid != lasting.PID() {
+		t.Errorf("got %+v of %d", l, lasting.PID())
+	}
+	lasting.KillNow()
+	wait(t, lasting)
+	eventually(t, time.Second, "nothing is left", func() bool { return len(left()) == 0 })
+}
+
+// TestLedgerKeepsWhatIsElsewhere: what runs where no local signal reaches it stays written down,
+// from one appliance to the next, until somebody says that it has ended.
+func TestLedgerKeepsWhatIsElsewhere(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "commands")
+	open := func() *Registry {
+		r := newRegistry(t)
+		if _, err := r.Keep(path); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := open()
+	a, b := Away{rand.Text(), "unix:///a b/\n%\"x"}, Away{rand.Text(), "x"}
+	r.NoteAway(a)
+	r.NoteAway(b)
+	r.NoteAway(Away{Mark: rand.Text(), Where: "ends"})
+	for mark := range r.ledger.Load().live {
+		if mark != a.Mark && mark != b.Mark {
+			r.EndAway(mark)
+		}
+	}
+	if got := r.Left(); len(got) > 0 {
+		t.Errorf("its own are no leftovers: %v", got)
+	}
+	r = open()
+	if _, err := r.Run(soon(t), sh("exit 0")); err != nil {
+		t.Fatal(err)
+	}
+	if got := open().Left(); !slices.Contains(got, a) || !slices.Contains(got, b) || len(got) != 2 {
+		t.Errorf("after two starts: %q", got)
+	}
+	r = open()
+	r.EndAway(b.Mark)
+	if got := r.Left(); !slices.Equal(got, []Away{a}) {
+		t.Errorf("after one has ended: %q", got)
+	}
+	r = open()
+	r.EndAway(a.Mark)
+	if got := open().Left(); len(got) > 0 {
+		t.Errorf("after both have ended: %q", got)
+	}
 }
 
 func TestLedgerRefusesWhatIsNone(t *testing.T) {
@@ -208,7 +259,8 @@ func FuzzParseLedger(f *testing.F) {
 	f.Add([]byte("begin AAAAAAAAAAAAAAAAAAAAAAAAAA 5\npid AAAAAAAAAAAAAAAAAAAAAAAAAA 77 8\n"))
 	f.Add([]byte("end AAAAAAAAAAAAAAAAAAAAAAAAAA\npid x"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, l := range parseLedger(data) {
+		here, _ := parseLedger(data)
+		for _, l := range here {
 			if l.pid < 0 || l.pid == 1 || len(l.mark) < 20 || l.since < 0 || strings.ContainsAny(l.mark, " \n") {
 				t.Fatalf("%+v", l)
 			}

@@ -586,9 +586,9 @@ func TestReport86317Close(t *testing.T) {
 		} else if err := other.Remove(t.Context()); err != nil {
 			t.Error(err)
 		}
-		c.Release(t.Context())
+		c.Release(t.Context(), nil)
 	}
-	kept.Release(t.Context())
+	kept.Release(t.Context(), nil)
 	if err := e.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,9 @@ type Exec struct {
 	TTY           bool
 	Height, Width uint
 
+	// Mark is the value of [process.Mark] in its environment, from [NewMark]; "" = a new one.
+	Mark string
+
 	inline bool // Argv[0] is a script of ours, for the shell around a command itself
 }
 
@@ -65,17 +68,23 @@ type Process struct {
 	held bool
 }
 
+// attachTimeout is how long an engine may take to say that it begins a command.
+const attachTimeout = 30 * time.Second
+
 // Start begins a command. The error, or that of Wait, is an [*EngineError] of [ErrGone],
 // [ErrPidsExhausted], [ErrNoDir], [ErrNoShell] or [ErrEngine] where the command did not run.
 func (c *Container) Start(ctx context.Context, x Exec) (*Process, error) {
 	op := "run a command in the sandbox " + c.name
-	if len(x.Argv) == 0 || x.Argv[0] == "" || (x.Merge || x.TTY) && x.Stderr != nil {
-		return nil, &EngineError{Kind: ErrConfig, Op: op, Msg: "no command, or two places for its errors"}
+	if len(x.Argv) == 0 || x.Argv[0] == "" || x.Mark != "" && !reMark.MatchString(x.Mark) || (x.Merge || x.TTY) && x.Stderr != nil {
+		return nil, &EngineError{Kind: ErrConfig, Op: op, Msg: "no command, two places for its errors, or a mark that is none"}
 	}
 	if x.Dir == "" {
 		x.Dir = c.workdir
 	}
-	p := &Process{c: c, x: x, mark: random(), begun: make(chan struct{}), done: make(chan struct{})}
+	if x.Mark == "" {
+		x.Mark = NewMark()
+	}
+	p := &Process{c: c, x: x, mark: x.Mark, begun: make(chan struct{}), done: make(chan struct{})}
 	created, err := c.e.api.ExecCreate(ctx, c.id, client.ExecCreateOptions{
 		User: x.User, TTY: x.TTY, AttachStdin: x.Stdin != nil, AttachStdout: true, AttachStderr: !x.TTY,
 		Env: append(slices.Clone(x.Env), process.Mark+"="+p.mark), WorkingDir: "/",
@@ -89,7 +98,10 @@ func (c *Container) Start(ctx context.Context, x Exec) (*Process, error) {
 	if x.TTY {
 		attach.ConsoleSize = client.ConsoleSize{Height: x.Height, Width: x.Width}
 	}
-	r, err := c.e.api.ExecAttach(ctx, p.id, attach)
+	// Once the engine was asked it begins the command, whoever still listens.
+	actx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attachTimeout)
+	defer cancel()
+	r, err := c.e.api.ExecAttach(actx, p.id, attach)
 	if err != nil {
 		return nil, c.lost(ctx, op, err)
 	}
@@ -98,6 +110,9 @@ func (c *Container) Start(ctx context.Context, x Exec) (*Process, error) {
 		go p.feed()
 	}
 	go p.run(context.WithoutCancel(ctx))
+	if err := ctx.Err(); err != nil {
+		return nil, errors.Join(err, p.Kill(context.WithoutCancel(ctx)))
+	}
 	return p, nil
 }
 
@@ -266,16 +281,27 @@ const execNeeds = 16
 // full reports whether the container has so many processes that the engine could begin no
 // other. What the engine says then differs from case to case, so it is counted.
 func (c *Container) full(ctx context.Context) bool {
-	r, err := c.e.api.ContainerStats(ctx, c.id, client.ContainerStatsOptions{})
-	if err != nil {
-		return false
-	}
-	defer r.Body.Close() //nolint:errcheck // opened for reading
 	var s struct {
 		Pids struct{ Current, Limit uint64 } `json:"pids_stats"`
 	}
-	err = json.NewDecoder(r.Body).Decode(&s)
-	return err == nil && s.Pids.Limit > 0 && s.Pids.Current+execNeeds >= s.Pids.Limit
+	r, err := c.e.api.ContainerStats(ctx, c.id, client.ContainerStatsOptions{})
+	if err == nil {
+		err = errors.Join(json.NewDecoder(r.Body).Decode(&s), r.Body.Close())
+	}
+	if err != nil || s.Pids.Limit == 0 {
+		return c.fullByTable(ctx) // no limit, or cgroups that the engine cannot read
+	}
+	return s.Pids.Current+execNeeds >= s.Pids.Limit
+}
+
+// fullByTable counts the threads in the host's table of processes.
+func (c *Container) fullByTable(ctx context.Context) bool {
+	r, err := c.e.api.ContainerInspect(ctx, c.id, client.ContainerInspectOptions{})
+	if err != nil || r.Container.HostConfig == nil || r.Container.HostConfig.PidsLimit == nil || *r.Container.HostConfig.PidsLimit <= 0 {
+		return false
+	}
+	top, err := c.e.api.ContainerTop(ctx, c.id, client.ContainerTopOptions{Arguments: []string{"-eLo", "pid"}})
+	return err == nil && int64(len(top.Processes)+execNeeds) >= *r.Container.HostConfig.PidsLimit
 }
 
 // lost makes an error of what the engine answered about this container. Whether it is gone

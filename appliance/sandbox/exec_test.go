@@ -33,7 +33,8 @@ func TestExec(t *testing.T) {
 		{"exit code", Exec{Argv: []string{"sh", "-c", "exit 42"}}, 42, "", "", nil},
 		{"its own 126", Exec{Argv: []string{"sh", "-c", "exit 126"}}, 126, "", "", nil},
 		{"streams apart", Exec{Argv: []string{"sh", "-c", "echo out; echo err >&2"}}, 0, "out\n", "err\n", nil},
-		{"no command", Exec{Argv: []string{"/nope"}}, 127, "", "sh: 8: /nope: not found\n", nil},
+		{"no command", Exec{Argv: []string{"/nope"}}, 127, "", "sh: 8: exec: /nope: not found\n", nil},
+		{"not the shell's own", Exec{Argv: []string{"exit", "3"}}, 127, "", "sh: 8: exec: exit: not found\n", nil},
 		{"no directory", Exec{Argv: []string{"true"}, Dir: "/nope"}, 126, "", "", ErrNoDir},
 		{"a directory with a dash", Exec{Argv: []string{"pwd"}, Dir: "-"}, 126, "", "", ErrNoDir},
 		{"where it starts", Exec{Argv: []string{"pwd"}}, 0, "/root\n", "", nil},
@@ -43,7 +44,7 @@ func TestExec(t *testing.T) {
 		{"no input", Exec{Argv: []string{"cat"}}, 0, "", "", nil},
 		{"empty input", Exec{Argv: []string{"wc", "-c"}, Stdin: strings.NewReader("")}, 0, "0\n", "", nil},
 		{"input it does not want", Exec{Argv: []string{"true"}, Stdin: io.LimitReader(rand.Reader, 10<<20)}, 0, "", "", nil},
-		{"ended by a signal", Exec{Argv: []string{"sh", "-c", "kill -KILL $$"}}, 137, "", "Killed\n", nil},
+		{"ended by a signal", Exec{Argv: []string{"sh", "-c", "kill -KILL $$"}}, 137, "", "", nil},
 		{"its words are not the engine's", Exec{Argv: []string{"sh", "-c", "echo 'Error response from daemon: No such container: x is not running'; exit 1"}}, 1, "Error response from daemon: No such container: x is not running\n", "", nil},
 		{"a record of its own", Exec{Argv: []string{"sh", "-c", "printf 0123456789abcdef0123456789abcdef:e:0\\;; exit 3"}}, 3, "0123456789abcdef0123456789abcdef:e:0;", "", nil},
 	}

@@ -27,8 +27,14 @@ import (
 // (then its leader was born at another time); who carries the mark; and all their children.
 // A process that is older than the leader cannot be of its tree. /proc/PID/stat can contain
 // anything in the name of the program, so fields are counted from its last parenthesis.
+//
+// All of it is stopped before any of it is signalled, the older first: a shell must not see
+// the death of the command it waits for before its own, or it goes on with its next statement.
+// What is stopped forks nothing, so a look that finds nothing new has found all.
 const killScript = `hunt() {
-sig=$1 sid=$2 born=$3 mark=$4 rounds=$5
+sig=$1 sid=$2 born=$3 mark=$4 rounds=$5 again=4
+digits='[0-9]' numbers=/proc/$digits
+for d in 1 2 3 4 5 6; do digits="$digits[0-9]" numbers="$numbers /proc/$digits"; done
 stat() {
   a=; l=
   { while IFS= read -r l; do a=$a$l; done; a=$a$l; } 2>/dev/null <"/proc/$1/stat" || return 1
@@ -45,8 +51,9 @@ marked() {
 scan() {
   all=; set=' '; ours=1
   if [ "$sid" -gt 1 ] && stat "$sid" && [ "$ti" != "$born" ]; then ours=0; fi
-  for d in /proc/[0-9]*; do
+  for d in $numbers; do
     p=${d#/proc/}
+    case $p in *[!0-9]*) continue;; esac
     [ "$p" -gt 1 ] && [ "$p" != $$ ] || continue
     stat "$p" || continue
     [ "$st" != Z ] && [ "$st" != X ] && [ "$ti" -ge "$born" ] || continue
@@ -64,8 +71,19 @@ scan() {
 while :; do
   scan
   [ "$set" = ' ' ] && return 0
-  [ $ours = 1 ] && [ "$sid" -gt 1 ] && [ "$sig" != 0 ] && kill -s "$sig" -- "-$sid" 2>/dev/null
-  [ "$sig" = 0 ] || for p in $set; do kill -s "$sig" "$p" 2>/dev/null; done
+  held=' '
+  while :; do
+    new=0
+    for p in $set; do
+      case $held in *" $p "*) ;; *) new=1; held="$held$p "; kill -s STOP "$p" 2>/dev/null;; esac
+    done
+    [ "$sig" = TERM ] && [ $new = 1 ] && [ "$again" -gt 0 ] || break
+    again=$((again - 1))
+    scan
+  done
+  [ $ours = 1 ] && [ "$sid" -gt 1 ] && [ "$sig" = KILL ] && kill -s KILL -- "-$sid" 2>/dev/null
+  for p in $held; do kill -s "$sig" "$p" 2>/dev/null; done
+  [ "$sig" = KILL ] || for p in $held; do kill -s CONT "$p" 2>/dev/null; done
   rounds=$((rounds - 1))
   [ "$rounds" -gt 0 ] || break
 done
@@ -137,6 +155,9 @@ func (c *Container) KillMark(ctx context.Context, mark, user string) error {
 	return c.kill(ctx, target{user: user, mark: mark, born: "0"}, nil)
 }
 
+// NewMark returns a mark for a command, see [Exec]: who has to know it before the command runs.
+func NewMark() string { return random() }
+
 var reMark = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 // target is what is killed.
@@ -165,13 +186,13 @@ func (c *Container) kill(ctx context.Context, t target, done <-chan struct{}) er
 		}
 	}
 	if err != nil && !errors.Is(err, ErrPidsExhausted) {
-		return gone(err)
+		return c.gone(ctx, err)
 	}
 	for until := time.Now().Add(KillDeadline); len(rest) > 0 || err != nil; {
 		rest, err = c.signalAll(ctx, t, rest)
 		switch {
 		case err != nil && !errors.Is(err, ErrPidsExhausted):
-			return gone(err)
+			return c.gone(ctx, err)
 		case err != nil && time.Now().After(until):
 			return c.restart(ctx)
 		case time.Now().After(until):
@@ -189,16 +210,24 @@ func (c *Container) restart(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, CreateTimeout)
 	defer cancel()
 	if _, err := c.e.api.ContainerRestart(ctx, c.id, client.ContainerRestartOptions{Timeout: new(0)}); err != nil {
-		return gone(c.lost(ctx, op, err))
+		return c.gone(ctx, c.lost(ctx, op, err))
 	}
 	return nil
 }
 
-func gone(err error) error {
-	if errors.Is(err, ErrGone) {
-		return nil
+// gone judges an error of a kill: a container that is gone has no processes. One that is paused
+// has them, and nothing can be done to them.
+func (c *Container) gone(ctx context.Context, err error) error {
+	if !errors.Is(err, ErrGone) {
+		return err
 	}
-	return err
+	if s, ierr := c.e.inspect(ctx, c.id); ierr == nil && s.state == container.StatePaused {
+		return &EngineError{
+			Kind: ErrEngine, Op: "kill a command in the sandbox " + c.name,
+			Msg: "the container is paused, and the command goes on when it is not", Fix: "docker unpause " + c.name,
+		}
+	}
+	return nil
 }
 
 func (c *Container) leftError(rest []left) error {

@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
 )
 
 // KillNow sends SIGKILL to the command's whole tree, without asking politely first, until
@@ -28,7 +31,7 @@ func (p *Process) KillNow(ctx context.Context) error {
 		rest, err = p.c.signalAll(ctx, t, rest)
 		switch {
 		case err != nil && !errors.Is(err, ErrPidsExhausted):
-			return gone(err)
+			return p.c.gone(ctx, err)
 		case err == nil && len(rest) == 0:
 			return nil
 		case err != nil && time.Now().After(until):
@@ -37,4 +40,20 @@ func (p *Process) KillNow(ctx context.Context) error {
 			return p.c.leftError(rest)
 		}
 	}
+}
+
+// EndLeft ends the tree of a command by its mark, as [Container.KillMark] does, for whoever knows
+// no more than the id of the container: an earlier process ran it there. A container that is gone
+// or does not run has no processes, and one that is not this program's is left alone.
+func (e *Engine) EndLeft(ctx context.Context, id, mark string) error {
+	c, err := e.inspect(ctx, id)
+	switch {
+	case errdefs.IsNotFound(err):
+		return nil
+	case err != nil:
+		return e.failed("look at the sandbox "+id, err)
+	case c.id != id || c.labels[labelAgent] != "1" || !c.running() && c.state != container.StatePaused:
+		return nil
+	}
+	return (&Container{e: e, id: c.id, name: c.name, image: c.image}).KillMark(ctx, mark, "")
 }

@@ -55,8 +55,9 @@ func (e *Engine) Reap(ctx context.Context, s Spec, now time.Time) (int, error) {
 }
 
 // Release says that the user of a container is done with it. With [Spec.Keep] it runs on;
-// else it is stopped and removed in the background, which [Engine.Close] waits for.
-func (c *Container) Release(ctx context.Context) {
+// else it is stopped and removed in the background, which [Engine.Close] waits for. Then
+// removed is called, unless it is nil.
+func (c *Container) Release(ctx context.Context, removed func()) {
 	if c.spec.Keep {
 		return
 	}
@@ -69,6 +70,8 @@ func (c *Container) Release(ctx context.Context) {
 	c.e.work.Go(func() {
 		if err := c.tearDown(context.WithoutCancel(ctx)); err != nil {
 			c.e.log().Warn("cannot remove a sandbox", "container", c.name, "error", err)
+		} else if removed != nil {
+			removed()
 		}
 	})
 }
@@ -85,4 +88,17 @@ func (c *Container) tearDown(ctx context.Context) error {
 		return nil
 	}
 	return errors.Join(c.e.failed("stop the sandbox "+c.name, err), c.e.remove(ctx, c.id))
+}
+
+// RemoveLeft removes a container that was not to be kept, by its id: the process whose own it was
+// did not come to do so. One that is gone, or not this program's, is nobody's concern.
+func (e *Engine) RemoveLeft(ctx context.Context, id string) error {
+	c, err := e.inspect(ctx, id)
+	switch {
+	case errdefs.IsNotFound(err) || err == nil && (c.id != id || c.labels[labelMaker] == ""):
+		return nil
+	case err != nil:
+		return e.failed("look at the sandbox "+id, err)
+	}
+	return e.remove(ctx, id)
 }

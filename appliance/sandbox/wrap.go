@@ -36,16 +36,17 @@ cd -- "$d" 2>/dev/null || { printf '%s:d;' "$n" >&2; exit 126; }
 	wrapTTY = `h=$1 w=$2; shift 2
 [ "$h" = 0 ] || stty rows "$h" cols "$w" 2>/dev/null
 exec "$@"`
-	wrapPipe   = wrapTraps + "\"$@\"" + wrapEnd
-	wrapMerged = wrapTraps + "\"$@\" 2>&1" + wrapEnd
+	wrapPipe   = wrapApart + `(exec "$@" 2>&3 3>&-)` + wrapEnd
+	wrapMerged = wrapApart + `(exec "$@" 2>&1 3>&-)` + wrapEnd
 	// A script of ours runs in the shell itself: it needs no process of its own.
-	wrapInline = "k=$1; shift; eval \"$k\"" + wrapEnd
+	wrapInline = "exec 3>&2; k=$1; shift; eval \"$k\"" + wrapEnd
 
-	wrapTraps = "trap : HUP INT QUIT TERM\n"
+	// What the shell has to say of a command that a signal ended is not the command's.
+	wrapApart = "exec 3>&2 2>/dev/null; trap : HUP INT QUIT TERM\n"
 	wrapEnd   = `
 c=$?
 printf '%s:e:%s;' "$n" "$c"
-printf '%s:e:%s;' "$n" "$c" >&2
+printf '%s:e:%s;' "$n" "$c" >&3
 exit "$c"`
 )
 

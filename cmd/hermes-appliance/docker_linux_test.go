@@ -3,12 +3,15 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 )
@@ -69,6 +72,110 @@ func TestDockerBackend(t *testing.T) {
 		t.Errorf("after a restart: %s", got)
 	}
 	g.end(syscall.SIGTERM)
+}
+
+// TestKilledGatewayLeavesNoCommandsInContainers: what a gateway that was killed ran in its
+// container is ended by the next one of its home, without anybody using the container, and
+// nothing else is: neither a stranger in the same container, nor what another gateway runs.
+func TestKilledGatewayLeavesNoCommandsInContainers(t *testing.T) {
+	t.Parallel()
+	addr := testkit.Docker(t)
+	const own, others, stranger = "sleep 300.0703125", "sleep 300.07421875", "sleep 300.078125"
+	begin := func(sleep string) (*place, *running) {
+		p := newPlace(t, map[string]string{"config.yaml": dockerConfig, ".env": apiOn})
+		p.env = append(p.env, "DOCKER_HOST="+addr)
+		g := p.start(t, "gateway", "run", "--home", p.home)
+		t.Cleanup(func() { removeSandboxes(t, p, addr) })
+		_, body := g.request(g.key, "/api/sessions", "{}")
+		at := "/api/sessions/" + field[string](t, string(field[json.RawMessage](t, body, "session")), "id") + "/chat"
+		if status, body := g.request(g.key, at, `{"message":`+quote(`call: terminal {"command": "trap '' TERM; setsid `+sleep+`; `+sleep+`", "background": true}`)+`}`); status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+		go g.try(g.key, at, `{"message":"run: echo begun; `+sleep+`"}`)
+		await(t, "two commands in a container", func() bool { return len(alone(t, sleep)) == 2 })
+		return p, g
+	}
+	p, g := begin(own)
+	_, other := begin(others)
+	docker(t, p, addr, "exec", "-d", containers(t, p, addr)[0], "/bin/"+stranger[:5], stranger[6:])
+	await(t, "a stranger in the container", func() bool { return len(alone(t, stranger)) == 1 })
+
+	g.end(syscall.SIGKILL)
+	if n := len(alone(t, own)); n != 2 {
+		t.Fatalf("%d commands outlived the gateway: the test would see nothing", n)
+	}
+	g = p.start(t, "gateway", "run", "--home", p.home)
+	await(t, "the end of what was left", func() bool { return len(processes(t, own)) == 0 })
+	if len(alone(t, others)) != 2 || len(alone(t, stranger)) != 1 {
+		t.Errorf("others are gone: %v, %v", alone(t, others), alone(t, stranger))
+	}
+	await(t, "an empty list", func() bool {
+		data, err := os.ReadFile(filepath.Join(p.home, ".appliance", "gateway.commands"))
+		return err == nil && len(away(data)) == 0
+	})
+	if code := g.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	other.end(syscall.SIGTERM)
+}
+
+// away returns the marks of commands elsewhere that have not ended.
+func away(list []byte) map[string]bool {
+	out := map[string]bool{}
+	for line := range strings.Lines(string(list)) {
+		switch f := strings.Fields(line); f[0] {
+		case "away":
+			out[f[1]] = true
+		case "end":
+			delete(out, f[1])
+		}
+	}
+	return out
+}
+
+// alone lists the processes that are a command and nothing around it.
+func alone(t testing.TB, command string) (out []int) {
+	for _, pid := range processes(t, command) {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if text := strings.TrimSpace(strings.ReplaceAll(string(data), "\x00", " ")); err == nil && strings.TrimPrefix(text, "/bin/") == command {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+func await(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(deadline); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// docker runs the docker command.
+func docker(t testing.TB, p *place, addr string, args ...string) string {
+	t.Helper()
+	path, err := exec.LookPath("docker")
+	testkit.Need(t, "docker-cli", err == nil, "the docker command is not here")
+	cmd := exec.Command(path, append([]string{"-H", addr}, args...)...)
+	cmd.Env = p.env
+	out, err := cmd.Output()
+	if err != nil {
+		t.Errorf("docker %v: %v", args, err)
+	}
+	return string(out)
+}
+
+// containers lists the containers of a place.
+func containers(t testing.TB, p *place, addr string) (out []string) {
+	t.Helper()
+	for id := range strings.FieldsSeq(docker(t, p, addr, "ps", "-aq", "--filter", "label=hermes-agent=1")) {
+		if strings.Contains(docker(t, p, addr, "inspect", id), p.dir) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // removeSandboxes removes the containers of a place: those whose labels name its home.

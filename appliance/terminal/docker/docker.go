@@ -26,7 +26,6 @@ type Config struct {
 	Spec     sandbox.Spec
 	Registry *process.Registry
 	Log      *slog.Logger
-	User     string // whom commands run as; "" = the container's
 }
 
 // Host starts bash in a container. The container is found, or made, when the first command
@@ -38,6 +37,7 @@ type Host struct {
 
 	mu     sync.Mutex
 	con    *sandbox.Container // nil = not looked for yet
+	own    string             // what the list of commands knows it by; "" = it is kept
 	closed bool
 }
 
@@ -76,9 +76,17 @@ func (h *Host) Container(ctx context.Context) (*sandbox.Container, error) {
 	if err != nil {
 		return nil, Explain(err)
 	}
+	if _, err := endLeft(ctx, h.c.Engine, h.c.Registry, con.ID()); err != nil {
+		h.c.Log.Warn("commands that a killed gateway had left go on in the sandbox", "container", con.Name(), "error", err)
+	}
+	own := ""
+	if !h.c.Spec.Keep {
+		own = sandbox.NewMark()
+		h.c.Registry.NoteAway(process.Away{Mark: own, Where: where(ownKind, h.c.Engine, con.ID())})
+	}
 	h.c.Log.Debug("sandbox ready", "container", con.Name(), "outcome", string(state.Outcome))
 	h.mu.Lock()
-	h.con = con
+	h.con, h.own = con, own
 	h.mu.Unlock()
 	return con, nil
 }
@@ -96,11 +104,11 @@ func (h *Host) Restore(ctx context.Context) error {
 // on.
 func (h *Host) Close(ctx context.Context) error {
 	h.mu.Lock()
-	con := h.con
+	con, own := h.con, h.own
 	h.con, h.closed = nil, true
 	h.mu.Unlock()
 	if con != nil {
-		con.Release(ctx)
+		con.Release(ctx, func() { h.c.Registry.EndAway(own) })
 	}
 	return nil
 }
@@ -138,7 +146,7 @@ func (h *Host) start(ctx context.Context, s terminal.Spawn) (*job, error) {
 		argv = append(argv, "-l")
 	}
 	x := sandbox.Exec{
-		Argv: append(argv, "-c", s.Script), Env: s.Env, Dir: s.Dir, User: h.c.User,
+		Argv: append(argv, "-c", s.Script), Env: s.Env, Dir: s.Dir, Mark: sandbox.NewMark(),
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Merge: s.Stderr == nil && !s.PTY,
 	}
 	j := &job{log: h.c.Log, kill: func() (context.Context, context.CancelFunc) {
@@ -151,10 +159,16 @@ func (h *Host) start(ctx context.Context, s terminal.Spawn) (*job, error) {
 	if s.PTY {
 		x.TTY, x.Height, x.Width = true, 30, 120
 	}
+	h.c.Registry.NoteAway(process.Away{Mark: x.Mark, Where: where(commandKind, h.c.Engine, con.ID())})
 	if j.p, err = con.Start(ctx, x); err != nil {
 		j.input.close()
+		h.ended(x.Mark, err)
 		return nil, Explain(err)
 	}
+	go func() {
+		_, err := j.p.Wait()
+		h.ended(x.Mark, err)
+	}()
 	begun := make(chan int, 1)
 	go func() { begun <- j.p.PID() }()
 	select {
