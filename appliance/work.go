@@ -33,7 +33,8 @@ type work struct {
 	parent   *work        // whose subagent this is; nil = a turn of its own
 	only     []string     // toolsets that a subagent is narrowed to; nil = its parent's
 	keepMCP  bool         // but the tools of MCP servers stay
-	children atomic.Int64 // subagents asked for so far
+	leads    bool         // a subagent that may have subagents
+	children atomic.Int64 // subagents asked for so far, by it and by its subagents
 }
 
 // options are what the agent of this turn works with.
