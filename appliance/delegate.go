@@ -68,13 +68,13 @@ func (w *work) delegateTool(d delegation, bad error) tool.Tool {
 		"context":  map[string]any{"type": "string", "description": "All that the subagent must know: it sees nothing of this conversation"},
 		"toolsets": map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "Only these of your toolsets, e.g. file, terminal, web"},
 	}
-	further := "or delegate further"
+	limits := "They cannot ask anybody, change memories, or delegate further."
 	if w.depth()+1 < d.depth {
 		fields["role"] = map[string]any{
 			"type": "string", "enum": []any{"leaf", roleOrchestrator},
 			"description": "orchestrator: it may hand parts of its task to subagents of its own; leaf unless set",
 		}
-		further = "and delegate further only as orchestrators"
+		limits = "They cannot ask anybody or change memories; only orchestrators delegate further."
 	}
 	properties := map[string]any{"tasks": map[string]any{
 		"type": "array", "description": fmt.Sprintf("Instead of goal: up to %d independent tasks, of which %d run at a time", d.call, d.atOnce),
@@ -84,7 +84,7 @@ func (w *work) delegateTool(d delegation, bad error) tool.Tool {
 	return tool.Tool{
 		Name: "delegate_task", Toolset: "delegation",
 		Description: "Hand a task, or several independent ones, to subagents that work on their own and bring back a summary. " +
-			"They cannot ask anybody or change memories, " + further + ". What they say they did is their word: check what matters.",
+			limits + " What they say they did is their word: check what matters.",
 		Schema: tool.Schema{"type": "object", "properties": properties},
 		Run: func(ctx context.Context, args tool.Args) (any, error) {
 			var a struct {

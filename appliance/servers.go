@@ -21,6 +21,7 @@ type servers struct {
 	mu      sync.Mutex
 	entries map[string]any // that were applied last
 	applied bool
+	callers map[string][]*work // turns with a call to a server under way, by its name
 }
 
 // apply makes the servers those of the config of now; nothing happens while it says the same.
@@ -91,6 +92,7 @@ func (s *servers) tools(ctx context.Context, w *work) []tool.Tool {
 				if err != nil {
 					return nil, err
 				}
+				defer s.calling(m.Server, w)()
 				r, err := s.t.rt.servers.Call(ctx, string(s.t.key), m.Name, raw)
 				if r.JSON != "" {
 					return json.RawMessage(r.JSON), nil

@@ -48,7 +48,7 @@ type Server struct {
 	Prompts   bool // offer list_prompts and get_prompt if the server has any
 
 	NoQuestions bool // it may not ask the user (elicitation.enabled: false)
-	NoSampling  bool // it may not ask the model (sampling.enabled: false)
+	Sampling    Sampling
 
 	Untrusted bool // trust is anything but full
 	Parallel  bool // supports_parallel_tool_calls
@@ -135,10 +135,7 @@ func (p *parser) server(name string) Server {
 		s.AskTimeout, s.NoQuestions = e.seconds("timeout", DefaultAskTimeout), !e.boolean("enabled", true)
 		p.take(e)
 	}
-	if e := p.section("sampling"); e != nil { // its limits are for whoever samples
-		s.NoSampling = !e.boolean("enabled", true)
-		p.failed, p.problems = p.failed || e.failed, append(p.problems, e.problems...)
-	}
+	s.Sampling = p.sampling(s.Untrusted)
 	p.transport(&s)
 	p.placeholders(s)
 	p.unknown()

@@ -60,8 +60,8 @@ type Config struct {
 	// client cannot. It is called with a context that ends with the connection or the time
 	// the server has (Server.AskTimeout), and may be called concurrently.
 	Elicit func(ctx context.Context, q Question) (Answer, error)
-	// Sample lets a server ask the model; nil = servers are told that this client cannot. The
-	// context is that of Elicit.
+	// Sample lets a server ask the model, within its Server.Sampling; nil = servers are told that
+	// this client cannot. The context ends with the connection or the time that the server has.
 	Sample func(ctx context.Context, r SampleRequest) (Sample, error)
 }
 
