@@ -48,6 +48,7 @@ func (s *servers) apply(ctx context.Context, b bound) {
 	}
 	change, err := s.t.rt.servers.Apply(ctx, mcp.Profile{
 		Key: string(s.t.key), Env: s.env, Dir: s.t.home.Dir, StderrLog: filepath.Join(logs, "mcp-stderr.log"), Redactor: b.redact,
+		Tokens: filepath.Join(s.t.home.Dir, tokensDir), Login: s.t.loginCommand(),
 	}, list)
 	if err != nil {
 		log.Warn("MCP servers", "error", err)

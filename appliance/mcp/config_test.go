@@ -56,7 +56,7 @@ func TestParse(t *testing.T) {
 		"http": {
 			fields{"url": "https://x/mcp", "headers": fields{"Authorization": "Bearer t"}, "auth": "oauth", "timeout": 300, "connect_timeout": 1.5},
 			&Server{
-				URL: "https://x/mcp", Headers: map[string]string{"Authorization": "Bearer t"}, OAuth: true, Timeout: 5 * time.Minute,
+				URL: "https://x/mcp", Headers: map[string]string{"Authorization": "Bearer t"}, OAuth: &OAuth{ClientName: "Hermes Agent", RedirectHost: "127.0.0.1", Timeout: DefaultLoginTimeout}, Timeout: 5 * time.Minute,
 				ConnectTimeout: 1500 * time.Millisecond, Keepalive: DefaultKeepalive, Resources: true, Prompts: true,
 			}, nil,
 		},
