@@ -207,7 +207,7 @@ func (b *toolbox) Traits(c model.Call) agent.Traits {
 	if !ok {
 		return agent.Traits{}
 	}
-	traits := agent.Traits{Parallel: t.Parallel, Inline: t.MaxChars < 0}
+	traits := agent.Traits{Name: t.Name, Parallel: t.Parallel, Inline: t.MaxChars < 0}
 	switch t.Name {
 	case "read_file", "search_files", "skills_list", "skill_view", "session_search":
 		traits.ReadOnly = true
@@ -221,7 +221,9 @@ func (b *toolbox) Traits(c model.Call) agent.Traits {
 
 // Call implements [agent.Tools].
 func (b *toolbox) Call(ctx context.Context, c model.Call, args json.RawMessage) agent.Output {
-	b.w.keep(ctx, c.Name)
+	if t, ok := b.set.Find(c.Name); ok {
+		b.w.keep(ctx, t.Name)
+	}
 	r := b.set.Call(ctx, tool.Call{ID: c.ID, Name: c.Name, Args: args})
 	return agent.Output{Text: r.Content, Failed: r.Failed}
 }
