@@ -36,11 +36,17 @@ const childOverlay = "You are a subagent: you work on one task that another agen
 	"Nobody can answer a question: do what you can, and say what was in the way. " +
 	"Your last message is all that comes back: say what you did, what you found, which files you changed, and what is left."
 
+const orchestratorOverlay = " You may hand parts of your task to subagents of your own with delegate_task, and you wait for them."
+
+// roleOrchestrator is the role of a subagent that may have subagents, where the depth allows it.
+const roleOrchestrator = "orchestrator"
+
 // delegated is one task for a subagent.
 type delegated struct {
 	Goal     string   `json:"goal"`
 	Context  string   `json:"context"`
 	Toolsets []string `json:"toolsets"`
+	Role     string   `json:"role"`
 }
 
 // childReport is what came of a task.
@@ -62,6 +68,14 @@ func (w *work) delegateTool(d delegation, bad error) tool.Tool {
 		"context":  map[string]any{"type": "string", "description": "All that the subagent must know: it sees nothing of this conversation"},
 		"toolsets": map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "Only these of your toolsets, e.g. file, terminal, web"},
 	}
+	limits := "They cannot ask anybody, change memories, or delegate further."
+	if w.depth()+1 < d.depth {
+		fields["role"] = map[string]any{
+			"type": "string", "enum": []any{"leaf", roleOrchestrator},
+			"description": "orchestrator: it may hand parts of its task to subagents of its own; leaf unless set",
+		}
+		limits = "They cannot ask anybody or change memories; only orchestrators delegate further."
+	}
 	properties := map[string]any{"tasks": map[string]any{
 		"type": "array", "description": fmt.Sprintf("Instead of goal: up to %d independent tasks, of which %d run at a time", d.call, d.atOnce),
 		"items": map[string]any{"type": "object", "properties": fields, "required": []any{"goal"}},
@@ -70,7 +84,7 @@ func (w *work) delegateTool(d delegation, bad error) tool.Tool {
 	return tool.Tool{
 		Name: "delegate_task", Toolset: "delegation",
 		Description: "Hand a task, or several independent ones, to subagents that work on their own and bring back a summary. " +
-			"They cannot ask anybody, change memories, or delegate further. What they say they did is their word: check what matters.",
+			limits + " What they say they did is their word: check what matters.",
 		Schema: tool.Schema{"type": "object", "properties": properties},
 		Run: func(ctx context.Context, args tool.Args) (any, error) {
 			var a struct {
@@ -103,8 +117,9 @@ func (w *work) admit(tasks []delegated, most int) error {
 			return fmt.Errorf("task %d has no goal: say what the subagent shall do", i+1)
 		}
 	}
-	before := w.children.Load()
-	if after := w.children.Add(int64(len(tasks))); after > childrenATurn {
+	spawned := &w.root().children
+	before := spawned.Load()
+	if after := spawned.Add(int64(len(tasks))); after > childrenATurn {
 		if before <= childrenATurn {
 			w.meter.Count(metrics.LoopGuard, map[string]string{
 				"provider": w.routes[0].Provider, "model": w.routes[0].Model, "signal": "loop_detected", "detector": "subagent_cap",
@@ -158,7 +173,11 @@ func (w *work) child(ctx context.Context, t delegated, d delegation) (r childRep
 	ask := gateway.Ask{Source: childSource, Overlay: childOverlay, Effort: w.turn.Ask.Effort}
 	c := &work{
 		t: w.t, b: w.b, session: rec.ID(), parent: w, only: t.Toolsets, keepMCP: d.mcp,
-		turn: &gateway.Turn{Profile: w.turn.Profile, Ask: ask, Control: &agent.Control{}}, // nobody follows it, and nobody is there to ask
+		leads: t.Role == roleOrchestrator && w.depth()+1 < d.depth,
+		turn:  &gateway.Turn{Profile: w.turn.Profile, Ask: ask, Control: &agent.Control{}}, // nobody follows it, and nobody is there to ask
+	}
+	if c.leads {
+		c.turn.Ask.Overlay += orchestratorOverlay
 	}
 	res, err := c.work(ctx, rec, t, d, w.followed(s))
 	r.Status, r.Summary, r.Steps = string(res.Stop), res.Text, res.Steps
@@ -180,7 +199,7 @@ func (w *work) work(ctx context.Context, rec *record, t delegated, d delegation,
 	case o.MaxSteps == 0 || o.MaxSteps > childSteps:
 		o.MaxSteps = childSteps
 	}
-	o.ToolGrace = agent.DefaultToolGrace / 2 // the turn that waits for this one has not more
+	o.ToolGrace = agent.DefaultToolGrace >> w.depth() // the turn that waits for this one has not more
 	a, err := agent.New(o)
 	if err != nil {
 		return agent.Result{}, err
@@ -236,10 +255,25 @@ func (w *work) source() string {
 	return w.turn.Ask.Source
 }
 
+// depth is how many turns wait for this one; 0 = a turn of its own.
+func (w *work) depth() int {
+	n := 0
+	for ; w.parent != nil; w = w.parent {
+		n++
+	}
+	return n
+}
+
 // forChild narrows what a subagent is offered: never more than the turn it works for has, and
 // nothing that reaches past its task.
 func (w *work) forChild(r *tool.Registry, offer tool.Offer) tool.Offer {
-	offer.Disabled = append(slices.Clone(offer.Disabled), "delegation", "clarify", "memory", "cronjob")
+	if w.parent.parent != nil {
+		offer = w.parent.forChild(r, offer)
+	}
+	offer.Disabled = append(slices.Clone(offer.Disabled), "clarify", "memory", "cronjob")
+	if !w.leads {
+		offer.Disabled = append(offer.Disabled, "delegation")
+	}
 	if w.only == nil {
 		return offer
 	}
@@ -247,7 +281,9 @@ func (w *work) forChild(r *tool.Registry, offer tool.Offer) tool.Offer {
 	wanted.Toolsets = w.only
 	want := r.Select(wanted)
 	for _, t := range r.Select(offer).Tools() {
-		if _, ok := want.Find(t.Name); !ok && (!w.keepMCP || !strings.HasPrefix(t.Name, "mcp__")) {
+		_, ok := want.Find(t.Name)
+		ok = ok || w.keepMCP && strings.HasPrefix(t.Name, "mcp__") || w.leads && t.Toolset == "delegation"
+		if !ok {
 			offer.Disabled = append(offer.Disabled, t.Name)
 		}
 	}

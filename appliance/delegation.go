@@ -17,6 +17,7 @@ type delegation struct {
 	atOnce int // that run at the same time
 	call   int // tasks of one call
 	steps  int // calls of the model in one task; 0 = as many as are usual
+	depth  int // levels of subagents below a turn: a subagent on the last one has none
 	// approve lets their dangerous commands run where nobody can answer; floors, deny rules and
 	// what cannot be checked stay.
 	approve bool
@@ -26,8 +27,9 @@ type delegation struct {
 
 // readDelegation reads delegation.* for the subagents of a turn that uses these routes.
 func readDelegation(v config.View, lookup config.Lookup, parent []model.Route) (d delegation, err error) {
-	d = delegation{atOnce: childrenAtOnce, call: childrenACall, mcp: true, routes: parent}
-	for key, to := range map[string]*int{"max_concurrent_children": &d.atOnce, "max_iterations": &d.steps} {
+	d = delegation{atOnce: childrenAtOnce, call: childrenACall, depth: 1, mcp: true, routes: parent}
+	nested := true
+	for key, to := range map[string]*int{"max_concurrent_children": &d.atOnce, "max_iterations": &d.steps, "max_spawn_depth": &d.depth} {
 		if v.Has("delegation", key) {
 			n, err := v.Int("delegation", key)
 			if err != nil {
@@ -37,12 +39,15 @@ func readDelegation(v config.View, lookup config.Lookup, parent []model.Route) (
 		}
 	}
 	d.call = max(d.call, d.atOnce)
-	for key, to := range map[string]*bool{"subagent_auto_approve": &d.approve, "inherit_mcp_toolsets": &d.mcp} {
+	for key, to := range map[string]*bool{"subagent_auto_approve": &d.approve, "inherit_mcp_toolsets": &d.mcp, "orchestrator_enabled": &nested} {
 		if v.Has("delegation", key) {
 			if *to, err = v.Bool("delegation", key); err != nil {
 				return d, err
 			}
 		}
+	}
+	if !nested {
+		d.depth = 1
 	}
 	if len(parent) > 0 {
 		d.routes, err = childRoutes(router{v: v, lookup: lookup}, parent)

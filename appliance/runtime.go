@@ -66,7 +66,7 @@ func NewRuntime(ctx context.Context, o RuntimeOptions) *Runtime {
 		Turns: gateway.NewTurns(o.Now, o.Active), env: o.Environments, log: o.Log, now: o.Now, version: o.Version, pid: o.PID,
 		processes: process.New(o.Log), models: model.New(nil), base: base, stop: stop, tenants: map[profile.Key]*Tenant{},
 	}
-	r.servers = mcp.New(base, mcp.Config{Processes: r.processes, Log: o.Log, Version: o.Version})
+	r.servers = mcp.New(base, mcp.Config{Processes: r.processes, Log: o.Log, Version: o.Version, Sample: r.sample})
 	return r
 }
 

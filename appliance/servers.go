@@ -21,6 +21,7 @@ type servers struct {
 	mu      sync.Mutex
 	entries map[string]any // that were applied last
 	applied bool
+	callers map[string][]*work // turns with a call to a server under way, by its name
 }
 
 // apply makes the servers those of the config of now; nothing happens while it says the same.
@@ -47,6 +48,7 @@ func (s *servers) apply(ctx context.Context, b bound) {
 	}
 	change, err := s.t.rt.servers.Apply(ctx, mcp.Profile{
 		Key: string(s.t.key), Env: s.env, Dir: s.t.home.Dir, StderrLog: filepath.Join(logs, "mcp-stderr.log"), Redactor: b.redact,
+		Tokens: filepath.Join(s.t.home.Dir, tokensDir), Login: s.t.loginCommand(),
 	}, list)
 	if err != nil {
 		log.Warn("MCP servers", "error", err)
@@ -91,6 +93,7 @@ func (s *servers) tools(ctx context.Context, w *work) []tool.Tool {
 				if err != nil {
 					return nil, err
 				}
+				defer s.calling(m.Server, w)()
 				r, err := s.t.rt.servers.Call(ctx, string(s.t.key), m.Name, raw)
 				if r.JSON != "" {
 					return json.RawMessage(r.JSON), nil

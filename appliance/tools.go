@@ -241,6 +241,9 @@ func (w *work) searchTool() tool.Tool {
 				return map[string]any{"session_id": id, "first": head, "last": tail, "messages": total}, err
 			case args.String("query") != "":
 				found, err := store.Recall(ctx, session.Recall{Query: session.Query{Text: args.String("query")}, Current: w.session, Most: limit})
+				if len(found) == 0 {
+					return map[string]any{"sessions": []any{}, "hint": "no other session mentions that; this conversation itself is not searched"}, err
+				}
 				return map[string]any{"sessions": found}, err
 			}
 			list, err := store.List(ctx, session.Filter{Limit: max(limit, 3)})

@@ -33,7 +33,8 @@ type work struct {
 	parent   *work        // whose subagent this is; nil = a turn of its own
 	only     []string     // toolsets that a subagent is narrowed to; nil = its parent's
 	keepMCP  bool         // but the tools of MCP servers stay
-	children atomic.Int64 // subagents asked for so far
+	leads    bool         // a subagent that may have subagents
+	children atomic.Int64 // subagents asked for so far, by it and by its subagents
 }
 
 // options are what the agent of this turn works with.
@@ -47,7 +48,7 @@ func (w *work) options(ctx context.Context, routes []model.Route) (agent.Options
 	o := agent.Options{
 		Model: models{w.t.rt.models}, Routes: routes, Tools: &toolbox{set, w}, Redact: w.b.redact.String,
 		Log: w.t.rt.log.With("profile", w.t.home.Profile), Effort: w.turn.Ask.Effort,
-		Prompt: func(ctx context.Context) (string, error) { return w.prompt(ctx) }, Meter: w.meter, Auxiliary: w.compressor(ctx),
+		Prompt: func(ctx context.Context) (string, error) { return w.prompt(ctx, set) }, Meter: w.meter, Auxiliary: w.compressor(ctx),
 	}
 	if o.Effort == "" {
 		if o.Effort, err = w.b.view.String("agent", "reasoning_effort"); err != nil {
@@ -102,13 +103,13 @@ func (m models) Stream(ctx context.Context, r model.Route, req model.Request, em
 }
 
 // prompt is the system prompt of a session, in the order of the gateway spec §1.7.
-func (w *work) prompt(ctx context.Context) (string, error) {
+func (w *work) prompt(ctx context.Context, set *tool.Set) (string, error) {
 	root, err := os.OpenRoot(w.t.home.Dir) // no link leads out of the home
 	if err != nil {
 		return "", err
 	}
 	defer root.Close() //nolint:errcheck // opened for reading
-	p := agent.Prompt{Home: root.FS(), Now: w.t.rt.now(), Platform: platformHint(w.turn.Ask.Source), Overlays: w.overlays()}
+	p := agent.Prompt{Home: root.FS(), Now: w.t.rt.now(), Platform: platformHint(w.turn.Ask.Source), Overlays: w.overlays(), Guidance: guidance(set)}
 	p.NoMemory, p.NoUser = w.off("memory", "memory_enabled"), w.off("memory", "user_profile_enabled")
 	for _, s := range w.skills().List() {
 		p.Skills = append(p.Skills, agent.Skill{Category: s.Category, Name: s.Name, Description: s.Description})
@@ -119,6 +120,21 @@ func (w *work) prompt(ctx context.Context) (string, error) {
 		w.t.rt.log.Warn("system prompt", "profile", w.t.home.Profile, "problem", problem)
 	}
 	return text, nil
+}
+
+// guidance is when to use the tools that a model does not think of by itself, as far as they are there.
+func guidance(set *tool.Set) []string {
+	var out []string
+	for _, g := range []struct{ tool, text string }{
+		{"memory", "You remember over sessions: with memory, save what will matter again, such as what the user prefers or corrects and stable facts of the environment. Not the progress of a task, and not what is easily found again."},
+		{"session_search", "When the user refers to something earlier that you do not see, look with session_search before you ask."},
+		{"skill_manage", "When a hard task is done, or a way that you took was wrong and you found the right one, offer to keep it as a skill with skill_manage. Patch a skill at once when it proves wrong."},
+	} {
+		if _, ok := set.Find(g.tool); ok {
+			out = append(out, g.text)
+		}
+	}
+	return out
 }
 
 // workdir is where context files are looked for: only on this machine, and not in a home
@@ -191,7 +207,7 @@ func (b *toolbox) Traits(c model.Call) agent.Traits {
 	if !ok {
 		return agent.Traits{}
 	}
-	traits := agent.Traits{Parallel: t.Parallel, Inline: t.MaxChars < 0}
+	traits := agent.Traits{Name: t.Name, Parallel: t.Parallel, Inline: t.MaxChars < 0}
 	switch t.Name {
 	case "read_file", "search_files", "skills_list", "skill_view", "session_search":
 		traits.ReadOnly = true
@@ -205,7 +221,9 @@ func (b *toolbox) Traits(c model.Call) agent.Traits {
 
 // Call implements [agent.Tools].
 func (b *toolbox) Call(ctx context.Context, c model.Call, args json.RawMessage) agent.Output {
-	b.w.keep(ctx, c.Name)
+	if t, ok := b.set.Find(c.Name); ok {
+		b.w.keep(ctx, t.Name)
+	}
 	r := b.set.Call(ctx, tool.Call{ID: c.ID, Name: c.Name, Args: args})
 	return agent.Output{Text: r.Content, Failed: r.Failed}
 }

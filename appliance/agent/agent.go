@@ -32,11 +32,12 @@ type Model interface {
 
 // Traits say how the loop may treat a call.
 type Traits struct {
-	Parallel bool // may run beside other parallel calls
-	ReadOnly bool // changes nothing: the same result again is no progress
-	Tolerant bool // its failures are ordinary work: a failing test run, a page that times out
-	Polls    bool // asking again and again is what it is for
-	Inline   bool // its result is never moved to a file: it is the way to read such files
+	Name     string // of the tool, for a call by an older name of it; "" = the call's
+	Parallel bool   // may run beside other parallel calls
+	ReadOnly bool   // changes nothing: the same result again is no progress
+	Tolerant bool   // its failures are ordinary work: a failing test run, a page that times out
+	Polls    bool   // asking again and again is what it is for
+	Inline   bool   // its result is never moved to a file: it is the way to read such files
 }
 
 // Output is what a tool brought.

@@ -137,7 +137,7 @@ func (t *turn) start(ctx context.Context, c model.Call, slots chan struct{}) *ru
 func (t *turn) refusal(c model.Call, tr Traits) string {
 	var names []string
 	for _, s := range t.specs {
-		if s.Name == c.Name {
+		if s.Name == c.Name || s.Name == tr.Name {
 			return t.guard.before(c, tr)
 		}
 		names = append(names, s.Name)

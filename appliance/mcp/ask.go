@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -24,23 +25,6 @@ type Answer struct {
 	Content map[string]any
 }
 
-// SampleRequest is what a server wants the model to continue. Only text is supported.
-type SampleRequest struct {
-	Profile, Server string
-	System          string
-	Messages        []Message
-	MaxTokens       int64
-}
-
-// Message is one of a conversation that a server brings.
-type Message struct{ Role, Text string }
-
-// Sample is the model's continuation.
-type Sample struct {
-	Text, Model string
-	StopReason  string // endTurn, maxTokens, …; "" = unknown
-}
-
 // options are the client's side of a connection.
 func (s *server) options(changed func()) *sdk.ClientOptions {
 	o := &sdk.ClientOptions{
@@ -50,7 +34,7 @@ func (s *server) options(changed func()) *sdk.ClientOptions {
 	if s.host.cfg.Elicit != nil && !s.cfg.NoQuestions {
 		o.ElicitationHandler = s.elicit
 	}
-	if s.host.cfg.Sample != nil && !s.cfg.NoSampling {
+	if s.host.cfg.Sample != nil && !s.cfg.Sampling.Off {
 		o.CreateMessageHandler = s.sample //nolint:staticcheck // deprecated by a protocol that few servers speak yet
 	}
 	return o
@@ -65,7 +49,7 @@ func (s *server) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitR
 		return nil, errors.New("requestedSchema is no JSON")
 	}
 	q := Question{Profile: s.ledger.current().Key, Server: s.cfg.Name, Message: r.Params.Message, Schema: schema}
-	a, err := ask(ctx, s, func(ctx context.Context) (Answer, error) { return s.host.cfg.Elicit(ctx, q) })
+	a, err := ask(ctx, s, s.cfg.AskTimeout, func(ctx context.Context) (Answer, error) { return s.host.cfg.Elicit(ctx, q) })
 	if err != nil {
 		return nil, err
 	}
@@ -75,26 +59,10 @@ func (s *server) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitR
 	return &sdk.ElicitResult{Action: a.Action, Content: a.Content}, nil
 }
 
-func (s *server) sample(ctx context.Context, r *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) { //nolint:staticcheck // see options
-	req := SampleRequest{Profile: s.ledger.current().Key, Server: s.cfg.Name, System: r.Params.SystemPrompt, MaxTokens: r.Params.MaxTokens}
-	for _, m := range r.Params.Messages {
-		text, ok := m.Content.(*sdk.TextContent)
-		if !ok {
-			return nil, errors.New("only text can be sampled")
-		}
-		req.Messages = append(req.Messages, Message{Role: string(m.Role), Text: text.Text})
-	}
-	out, err := ask(ctx, s, func(ctx context.Context) (Sample, error) { return s.host.cfg.Sample(ctx, req) })
-	if err != nil {
-		return nil, err
-	}
-	return &sdk.CreateMessageResult{Content: &sdk.TextContent{Text: out.Text}, Model: out.Model, Role: "assistant", StopReason: out.StopReason}, nil //nolint:staticcheck // see options
-}
-
 // ask calls a handler of the host's user. A handler that does not end with its context does
 // not hold up the connection.
-func ask[T any](ctx context.Context, s *server, f func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.AskTimeout)
+func ask[T any](ctx context.Context, s *server, limit time.Duration, f func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	type outcome struct {
 		val T
@@ -113,6 +81,6 @@ func ask[T any](ctx context.Context, s *server, f func(context.Context) (T, erro
 		return o.val, nil
 	case <-ctx.Done():
 		var none T
-		return none, fmt.Errorf("no answer within %s", s.cfg.AskTimeout)
+		return none, fmt.Errorf("no answer within %s", limit)
 	}
 }

@@ -33,7 +33,7 @@ type Server struct {
 
 	URL        string
 	Headers    map[string]string
-	OAuth      bool   // auth: oauth
+	OAuth      *OAuth // auth: oauth; nil = no login
 	ClientCert string // PEM file, with the key if ClientKey is ""
 	ClientKey  string
 
@@ -48,7 +48,7 @@ type Server struct {
 	Prompts   bool // offer list_prompts and get_prompt if the server has any
 
 	NoQuestions bool // it may not ask the user (elicitation.enabled: false)
-	NoSampling  bool // it may not ask the model (sampling.enabled: false)
+	Sampling    Sampling
 
 	Untrusted bool // trust is anything but full
 	Parallel  bool // supports_parallel_tool_calls
@@ -61,6 +61,7 @@ func Parse(entries map[string]any) ([]Server, []error) {
 	var (
 		out      []Server
 		problems []error
+		files    = map[string]string{} // of logins
 	)
 	for _, name := range sortedKeys(entries) {
 		p := &parser{path: "mcp_servers." + name}
@@ -70,6 +71,11 @@ func Parse(entries map[string]any) ([]Server, []error) {
 			p.bad("", "is no mapping")
 		}
 		s := p.server(name)
+		if name := tokenName(s.Name); s.OAuth != nil && files[name] != "" {
+			p.bad("auth", "would share the login of mcp_servers."+files[name]+": rename one of them")
+		} else if s.OAuth != nil {
+			files[name] = s.Name
+		}
 		if !p.failed {
 			out = append(out, s)
 		}
@@ -112,13 +118,7 @@ func (p *parser) server(name string) Server {
 	if trust := p.text("trust"); trust != "" && trust != "full" {
 		s.Untrusted = true
 	}
-	switch auth := p.text("auth"); auth {
-	case "", "none":
-	case "oauth":
-		s.OAuth = true
-	default:
-		p.bad("auth", "is "+strconv.Quote(auth)+"; expected oauth or nothing")
-	}
+	s.OAuth = p.oauth()
 	keepalive := time.Duration(0)
 	if s.URL != "" {
 		keepalive = DefaultKeepalive
@@ -135,10 +135,7 @@ func (p *parser) server(name string) Server {
 		s.AskTimeout, s.NoQuestions = e.seconds("timeout", DefaultAskTimeout), !e.boolean("enabled", true)
 		p.take(e)
 	}
-	if e := p.section("sampling"); e != nil { // its limits are for whoever samples
-		s.NoSampling = !e.boolean("enabled", true)
-		p.failed, p.problems = p.failed || e.failed, append(p.problems, e.problems...)
-	}
+	s.Sampling = p.sampling(s.Untrusted)
 	p.transport(&s)
 	p.placeholders(s)
 	p.unknown()
@@ -146,7 +143,7 @@ func (p *parser) server(name string) Server {
 }
 
 func (p *parser) transport(s *Server) {
-	p.seen = append(p.seen, "transport", "oauth")
+	p.seen = append(p.seen, "transport")
 	switch {
 	case s.Command != "" && s.URL != "":
 		p.bad("", "has both command and url; keep the one that is meant")
@@ -183,6 +180,10 @@ func (p *parser) placeholders(s Server) {
 	}
 	for _, k := range sortedKeys(s.Env) {
 		look("env."+k, s.Env[k])
+	}
+	if s.OAuth != nil {
+		look("oauth.client_id", s.OAuth.ClientID)
+		look("oauth.client_secret", s.OAuth.ClientSecret)
 	}
 }
 

@@ -4,6 +4,7 @@ package mcp
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +28,15 @@ func defaults(s Server) Server {
 	if s.AskTimeout == 0 {
 		s.AskTimeout = DefaultAskTimeout
 	}
+	if s.Sampling.MaxTokens == 0 {
+		s.Sampling.MaxTokens = DefaultSampleTokens
+	}
+	if s.Sampling.Timeout == 0 {
+		s.Sampling.Timeout = DefaultSampleTimeout
+	}
+	if s.Sampling.PerMinute == 0 {
+		s.Sampling.PerMinute = DefaultSampleRate
+	}
 	return s
 }
 
@@ -46,13 +56,13 @@ func TestParse(t *testing.T) {
 		"http": {
 			fields{"url": "https://x/mcp", "headers": fields{"Authorization": "Bearer t"}, "auth": "oauth", "timeout": 300, "connect_timeout": 1.5},
 			&Server{
-				URL: "https://x/mcp", Headers: map[string]string{"Authorization": "Bearer t"}, OAuth: true, Timeout: 5 * time.Minute,
+				URL: "https://x/mcp", Headers: map[string]string{"Authorization": "Bearer t"}, OAuth: &OAuth{ClientName: "Hermes Agent", RedirectHost: "127.0.0.1", Timeout: DefaultLoginTimeout}, Timeout: 5 * time.Minute,
 				ConnectTimeout: 1500 * time.Millisecond, Keepalive: DefaultKeepalive, Resources: true, Prompts: true,
 			}, nil,
 		},
 		"tools": {
 			fields{"command": "c", "tools": fields{"include": "read_*", "exclude": []any{"x"}, "resources": "off", "prompts": false}, "trust": "untrusted", "supports_parallel_tool_calls": true, "lazy": "yes"},
-			&Server{Command: "c", Include: &some, Exclude: []string{"x"}, Untrusted: true, Parallel: true, Lazy: true}, nil,
+			&Server{Command: "c", Include: &some, Exclude: []string{"x"}, Untrusted: true, Parallel: true, Lazy: true, Sampling: Sampling{Off: true}}, nil,
 		},
 		"only resources": {fields{"command": "c", "tools": fields{"include": []any{}}}, &Server{Command: "c", Include: &none, Resources: true, Prompts: true}, nil},
 		"off":            {fields{"command": "c", "enabled": false, "keepalive_interval": false}, &Server{Command: "c", Disabled: true, Resources: true, Prompts: true}, nil},
@@ -60,9 +70,32 @@ func TestParse(t *testing.T) {
 		"ping floor":     {fields{"command": "c", "keepalive_interval": "1"}, &Server{Command: "c", Keepalive: 5 * time.Second, Resources: true, Prompts: true}, nil},
 		"no questions": {
 			fields{"command": "c", "elicitation": fields{"enabled": false, "timeout": 5}, "sampling": fields{"enabled": false, "max_rpm": 3}},
-			&Server{Command: "c", AskTimeout: 5 * time.Second, NoQuestions: true, NoSampling: true, Resources: true, Prompts: true}, nil,
+			&Server{Command: "c", AskTimeout: 5 * time.Second, NoQuestions: true, Sampling: Sampling{Off: true, PerMinute: 3}, Resources: true, Prompts: true}, nil,
 		},
-		"strange trust": {fields{"command": "c", "trust": "sure"}, &Server{Command: "c", Untrusted: true, Resources: true, Prompts: true}, nil},
+		"sampling": {
+			fields{"command": "c", "sampling": fields{"model": "m", "max_tokens_cap": 9, "timeout": 2.5, "max_rpm": "7", "max_tool_rounds": 5, "allowed_models": []any{"m", "n"}, "log_level": "debug"}},
+			&Server{Command: "c", Resources: true, Prompts: true, Sampling: Sampling{
+				Model: "m", MaxTokens: 9, Timeout: 2500 * time.Millisecond, PerMinute: 7, Allowed: []string{"m", "n"}, Level: slog.LevelDebug,
+			}}, nil,
+		},
+		"sampling of one that is not trusted": {
+			fields{"command": "c", "trust": "untrusted", "sampling": fields{"max_rpm": 3}},
+			&Server{Command: "c", Untrusted: true, Sampling: Sampling{Off: true, PerMinute: 3}, Resources: true, Prompts: true}, nil,
+		},
+		"sampling of one that is not trusted, allowed": {
+			fields{"command": "c", "trust": "untrusted", "sampling": fields{"enabled": true}},
+			&Server{Command: "c", Untrusted: true, Resources: true, Prompts: true}, nil,
+		},
+		"sampling misspelled": {
+			fields{"command": "c", "sampling": fields{"max_rmp": 3}},
+			&Server{Command: "c", Resources: true, Prompts: true},
+			[]string{"mcp_servers.s.sampling.max_rmp is not known"},
+		},
+		"sampling rate":   {fields{"command": "c", "sampling": fields{"max_rpm": 0}}, nil, []string{"mcp_servers.s.sampling.max_rpm is no whole number"}},
+		"sampling tokens": {fields{"command": "c", "sampling": fields{"max_tokens_cap": "many"}}, nil, []string{"mcp_servers.s.sampling.max_tokens_cap is no whole number"}},
+		"sampling log":    {fields{"command": "c", "sampling": fields{"log_level": "loud"}}, nil, []string{`mcp_servers.s.sampling.log_level is "loud"`}},
+		"sampling model":  {fields{"command": "c", "sampling": fields{"model": "x", "allowed_models": "m"}}, nil, []string{"mcp_servers.s.sampling.model is not among"}},
+		"strange trust":   {fields{"command": "c", "trust": "sure"}, &Server{Command: "c", Untrusted: true, Sampling: Sampling{Off: true}, Resources: true, Prompts: true}, nil},
 		"misspelled": {
 			fields{"command": "c", "arg": []any{"x"}, "tools": fields{"includes": []any{"x"}}},
 			&Server{Command: "c", Resources: true, Prompts: true},

@@ -48,15 +48,20 @@ type AuthError struct {
 	Status int
 	OAuth  bool // it offers OAuth
 	Sent   bool // the config has an Authorization header
+
+	Why, Login string // auth: oauth: why nobody is logged in, and the command that logs in
 }
 
 func (e *AuthError) Error() string {
+	if e.Login != "" {
+		return e.Why + "; log in with: " + e.Login
+	}
 	text := fmt.Sprintf("it answers HTTP %d: ", e.Status)
 	switch {
 	case e.Sent:
 		return text + "the credential in headers.Authorization is not accepted"
 	case e.OAuth:
-		return text + "it asks for an OAuth login, which is not supported; if it takes tokens, put one into headers (Authorization: Bearer ${NAME}) and its value into the profile's .env"
+		return text + "it asks for an OAuth login: set auth: oauth in its entry of mcp_servers and run hermes-appliance mcp login; if it takes tokens, put one into headers.Authorization, as ${NAME}, and its value into the profile's .env"
 	}
 	return text + "it wants a credential; put it into headers, and its value into the profile's .env"
 }

@@ -39,6 +39,7 @@ type fakeServer struct {
 	out     *bufio.Writer
 	grown   bool
 	pings   int
+	asked   frame           // a call that waits for the model
 	waiting map[string]bool // ids of calls that wait to be cancelled
 }
 
@@ -47,6 +48,8 @@ func (f *fakeServer) is(habit string) bool { return slices.Contains(f.habits, ha
 type frame struct {
 	ID     json.RawMessage `json:"id,omitempty"`
 	Method string          `json:"method"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  json.RawMessage `json:"error,omitempty"`
 	Params json.RawMessage `json:"params"`
 }
 
@@ -131,6 +134,8 @@ func (f *fakeServer) fail(m frame, code int, text string) {
 func (f *fakeServer) handle(m frame) {
 	caps := map[string]any{"tools": map[string]any{"listChanged": true}}
 	switch m.Method {
+	case "": // an answer to its question
+		f.reply(f.asked, map[string]any{"content": []any{map[string]any{"type": "text", "text": string(m.Result) + string(m.Error)}}})
 	case "server/discover":
 		f.reply(m, map[string]any{"supportedVersions": []string{"2026-07-28"}, "capabilities": map[string]any{"tools": map[string]any{}}, "resultType": "complete"})
 	case "initialize":
@@ -177,6 +182,9 @@ func (f *fakeServer) list(m frame) {
 	}
 	object := map[string]any{"type": "object"}
 	names := []string{"env", "pid", "wait", "die", "huge", "grow", "echo", "fail", "odd"}
+	if f.is("samples") {
+		names = append(names, "sample")
+	}
 	if f.grown {
 		names = append(names, "grown")
 	}
@@ -222,6 +230,12 @@ func (f *fakeServer) call(m frame) {
 		text = "ok"
 	case "echo":
 		text = fmt.Sprint(p.Arguments["text"])
+	case "sample":
+		f.mu.Lock()
+		f.asked = m
+		f.mu.Unlock()
+		f.send(map[string]any{"jsonrpc": "2.0", "id": "question", "method": "sampling/createMessage", "params": p.Arguments})
+		return
 	case "fail":
 		f.reply(m, map[string]any{"content": []any{map[string]any{"type": "text", "text": "it broke"}}, "isError": true})
 		return

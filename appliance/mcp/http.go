@@ -26,6 +26,7 @@ const (
 type httpLink struct {
 	tripper *tripper
 	url     string
+	tokens  *tokens // nil = the server wants no login
 }
 
 func (s *server) openHTTP(life context.Context) (*httpLink, error) {
@@ -54,14 +55,25 @@ func (s *server) openHTTP(life context.Context) (*httpLink, error) {
 		whenOver:    func(f func()) func() bool { return context.AfterFunc(life, f) },
 		whenAborted: func(f func()) func() bool { return context.AfterFunc(aborted, f) },
 	}
-	return &httpLink{tripper: t, url: s.cfg.URL}, nil
+	l := &httpLink{tripper: t, url: s.cfg.URL}
+	if s.cfg.OAuth != nil {
+		toProvider := *t
+		toProvider.headers, toProvider.answers = nil, true
+		l.tokens = s.tokens(&toProvider)
+		t.spent = l.tokens.spent
+	}
+	return l, nil
 }
 
 func (l *httpLink) transport() sdk.Transport {
-	return &sdk.StreamableClientTransport{
+	t := &sdk.StreamableClientTransport{
 		Endpoint: l.url, MaxEventSize: maxFrame,
 		HTTPClient: &http.Client{Transport: l.tripper, CheckRedirect: sameOrigin},
 	}
+	if l.tokens != nil {
+		t.OAuthHandler = l.tokens
+	}
+	return t
 }
 
 func (l *httpLink) pid() int { return 0 }
@@ -108,6 +120,9 @@ type tripper struct {
 	base    *http.Transport
 	headers map[string]string
 	abort   func()
+	answers bool // the caller deals with refusals
+	// spent is the error of a refused request whose login was just renewed, nil of any other.
+	spent func(r *http.Request, status int) error // nil = there are no logins
 
 	// whenOver calls f when the connection is over, whenAborted when nothing is waited for any
 	// more; both return what takes that back.
@@ -129,7 +144,8 @@ func (t *tripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet {
 		timer = time.AfterFunc(streamWait, func() { cancel(late) })
 	}
-	resp, err := t.base.RoundTrip(t.dress(r.Clone(ctx)))
+	sent := t.dress(r.Clone(ctx))
+	resp, err := t.base.RoundTrip(sent)
 	if timer != nil && !timer.Stop() && errors.Is(context.Cause(ctx), late) {
 		if err == nil {
 			resp.Body.Close() //nolint:errcheck // nothing was read
@@ -141,7 +157,7 @@ func (t *tripper) RoundTrip(r *http.Request) (*http.Response, error) {
 		release()
 		return nil, err
 	}
-	if err := t.refused(resp); err != nil {
+	if err := t.refused(sent, resp); err != nil {
 		resp.Body.Close() //nolint:errcheck // nothing was read
 		release()
 		return nil, err
@@ -168,9 +184,12 @@ func (t *tripper) dress(r *http.Request) *http.Request {
 }
 
 // refused reports that the server wants a credential.
-func (t *tripper) refused(resp *http.Response) error {
-	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
+func (t *tripper) refused(sent *http.Request, resp *http.Response) error {
+	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden || t.answers {
 		return nil
+	}
+	if t.spent != nil {
+		return t.spent(sent, resp.StatusCode) // any other is renewed, and the request sent again
 	}
 	e := &AuthError{Status: resp.StatusCode}
 	for k := range t.headers {

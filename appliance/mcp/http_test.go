@@ -175,7 +175,7 @@ func TestHTTPAuth(t *testing.T) {
 		headers         []string
 		want            string
 	}{
-		{"oauth", `Bearer resource_metadata="https://x/.well-known"`, 401, nil, "asks for an OAuth login, which is not supported"},
+		{"oauth", `Bearer resource_metadata="https://x/.well-known"`, 401, nil, "asks for an OAuth login: set auth: oauth"},
 		{"plain", "", 401, nil, "it wants a credential; put it into headers"},
 		{"wrong", "Bearer", 401, []string{"authorization", "Bearer canary-token"}, "the credential in headers.Authorization is not accepted"},
 		{"forbidden", "", 403, []string{"Authorization", "Bearer canary-token"}, "it answers HTTP 403"},

@@ -69,6 +69,40 @@ func TestReportB21ReconnectsLeaveNothing(t *testing.T) { //nolint:paralleltest /
 	}
 }
 
+// running is marked once it is so many: for a moment the kernel shows no environment of a process
+// that has just started.
+func running(t *testing.T, mark string, want int) []string {
+	t.Helper()
+	ctx := soon(t)
+	for {
+		if got := marked(t, mark); len(got) == want || ctx.Err() != nil {
+			return got
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// TestReportB21GrandchildrenGo: what a server started, also out of its group and deaf to signals,
+// is gone before the next server is there.
+func TestReportB21GrandchildrenGo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mark := "b21-tree-" + strconv.Itoa(os.Getpid())
+	s := fake("f", "stubborn")
+	s.Env["FAKE_MARK"] = mark
+	w.apply("a", s)
+	w.tools("a")
+	for n := range 2 {
+		if _, err := w.try("a", "mcp__f__die"); err == nil {
+			t.Fatal("got no error of a call in which the server died")
+		}
+		w.until("a", "f", func(s *server) bool { return s.state == Ready && s.connects == n+2 })
+		if got := running(t, "FAKE_MARK="+mark, 3); len(got) != 3 {
+			t.Errorf("after %d deaths: %v, want the server and what it has just started", n+1, got)
+		}
+	}
+}
+
 func TestReportB22RevivedServerHasItsTools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -150,7 +184,7 @@ func TestStubborn(t *testing.T) {
 	s.Env["FAKE_MARK"] = mark
 	w.apply("a", s)
 	w.tools("a")
-	if got := marked(t, mark); len(got) != 3 {
+	if got := running(t, mark, 3); len(got) != 3 {
 		t.Fatalf("processes: %v, want 3", got)
 	}
 	ch := w.apply("a")

@@ -25,10 +25,14 @@
 // the one that is spelled so keeps it; the others get a hash of their real name, whatever
 // connected first. Names are at most 64 bytes, the least that providers allow.
 //
+// # Logins
+//
+// A server with auth: oauth gets the access token of the profile's own login, renewed in time.
+// A host never logs in, as nobody is there: [LogIn] does, for a command.
+//
 // # What is left out
 //
-// OAuth: a server that asks for it is reported with what to do instead. The old HTTP+SSE
-// transport, roots, completions, resource subscriptions and progress.
+// The old HTTP+SSE transport, roots, completions, resource subscriptions and progress.
 package mcp
 
 import (
@@ -60,8 +64,8 @@ type Config struct {
 	// client cannot. It is called with a context that ends with the connection or the time
 	// the server has (Server.AskTimeout), and may be called concurrently.
 	Elicit func(ctx context.Context, q Question) (Answer, error)
-	// Sample lets a server ask the model; nil = servers are told that this client cannot. The
-	// context is that of Elicit.
+	// Sample lets a server ask the model, within its Server.Sampling; nil = servers are told that
+	// this client cannot. The context ends with the connection or the time that the server has.
 	Sample func(ctx context.Context, r SampleRequest) (Sample, error)
 }
 
@@ -78,6 +82,9 @@ type Profile struct {
 	// server is not started; it is tried again later, like after any other failure.
 	Env func(ctx context.Context, s Server) ([]string, error)
 	Dir string // where stdio servers start; "" = where this process did
+
+	Tokens string // directory of the logins to servers, e.g. <home>/mcp-tokens
+	Login  string // the command that logs in to a server, less the server's name
 
 	// StderrLog is where stdio servers' error output goes, e.g. <home>/logs/mcp-stderr.log;
 	// "" = nowhere. It is kept below MaxLog.

@@ -191,7 +191,7 @@ func TestPeerQuestions(t *testing.T) {
 	has(t, w.call("a", "mcp__ev__trigger_elicitation_request"), "Ada")
 	has(t, w.call("a", "mcp__ev__trigger_sampling_request", "prompt", "tell me", "maxTokens", 10), "sampled: ", "tell me")
 
-	s.NoQuestions, s.NoSampling = true, true
+	s.NoQuestions, s.Sampling.Off = true, true
 	without := newWorld(t, func(c *Config) { c.Elicit, c.Sample = w.host.cfg.Elicit, w.host.cfg.Sample })
 	without.apply("a", s)
 	without.apply("b", everything(t))

@@ -38,6 +38,7 @@ type server struct {
 	hurried sync.Once
 	done    chan struct{} // closed when run is over and nothing is left
 	kick    chan struct{} // try now
+	samples window
 
 	mu       sync.Mutex
 	slug     string

@@ -154,6 +154,7 @@ func fake(name string, habits ...string) Server {
 	return Server{
 		Name: name, Command: self(), Env: map[string]string{fakeEnv: strings.Join(habits, ",")},
 		Timeout: forever, ConnectTimeout: forever, AskTimeout: forever, Resources: true, Prompts: true,
+		Sampling: Sampling{MaxTokens: 100, Timeout: forever, PerMinute: 1000},
 	}
 }
 

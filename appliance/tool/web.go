@@ -120,8 +120,10 @@ func plainly(err error) string {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
-	if errors.Is(err, errInternal) {
-		return "refused: " + errInternal.Error()
+	for _, known := range []error{errInternal, errMetadata} {
+		if errors.Is(err, known) {
+			return "refused: " + known.Error()
+		}
 	}
 	return err.Error()
 }

@@ -91,6 +91,17 @@ func TestWebRefusesInternal(t *testing.T) {
 	}
 }
 
+// TestWebMetadata: no setting opens the services that hand out a machine's credentials.
+func TestWebMetadata(t *testing.T) {
+	t.Parallel()
+	w := &Web{AllowPrivate: true}
+	for _, host := range []string{"169.254.169.254", "169.254.170.2", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]", "[fd00:ec2::254]", "[fd20:ce::254]", "100.100.100.200", "168.63.129.16"} {
+		if r := extract(t, w, "http://"+host+"/latest/meta-data/")[0]; !strings.Contains(fmt.Sprint(r["error"]), "refused: the address belongs to a cloud's metadata service") {
+			t.Errorf("%s: %v", host, r)
+		}
+	}
+}
+
 // TestWebRedirects: each step is judged anew.
 func TestWebRedirects(t *testing.T) {
 	t.Parallel()

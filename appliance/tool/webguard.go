@@ -47,12 +47,32 @@ func public(a netip.Addr) bool {
 	return true
 }
 
+// errMetadata says that an address hands out credentials of the machine to whoever asks.
+var errMetadata = errors.New("the address belongs to a cloud's metadata service, which hands out credentials of this machine")
+
+// metadata reports whether an address is one of a cloud's metadata services: all of link-local,
+// and the few that clouds put elsewhere. No setting opens them.
+func metadata(a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	if a.Is4() {
+		return a.IsLinkLocalUnicast() || a == netip.AddrFrom4([4]byte{100, 100, 100, 200}) || a == netip.AddrFrom4([4]byte{168, 63, 129, 16})
+	}
+	if netip.MustParsePrefix("64:ff9b::/96").Contains(a) {
+		b := a.As16()
+		return metadata(netip.AddrFrom4([4]byte(b[12:16])))
+	}
+	return a == netip.MustParseAddr("fd00:ec2::254") || a == netip.MustParseAddr("fd20:ce::254")
+}
+
 // control is asked with the address that is about to be dialled, after every lookup: what a
 // name meant a moment ago does not count.
 func (w *Web) control(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return err
+	}
+	if metadata(at.Addr()) && (w.allow == nil || !w.allow(at)) {
+		return fmt.Errorf("%s: %w", at.Addr(), errMetadata)
 	}
 	if w.AllowPrivate || public(at.Addr()) || w.allow != nil && w.allow(at) {
 		return nil

@@ -37,7 +37,7 @@ func newRoot(st *state) *cobra.Command {
 	})
 	root.AddCommand(newUp(st), newInstall(st), newUninstall(st), newStart(st), newStop(st), newRestart(st),
 		newStatus(st), newLogs(st), newDoctor(st), newGateway(st), newMigrate(st), newUpdate(st), newGenerations(st),
-		newConfig(st), newProfile(st), newEnv(st), newService(st), newMetrics(st), newSandbox(st), newCheckpoints(st),
+		newConfig(st), newProfile(st), newEnv(st), newService(st), newMetrics(st), newSandbox(st), newMCP(st), newCheckpoints(st),
 		newImages(st), newContainer(st), newVersion(st), newCompletion(st), newMan(st))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	explain(root)
