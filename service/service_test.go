@@ -232,7 +232,7 @@ func TestInspect(t *testing.T) {
 		want Provenance
 	}{
 		"ours":          {data, Provenance{true, false, user().Home}},
-		"a line edited": {strings.Replace(data, "RestartSec=500ms", "RestartSec=50", 1), Provenance{true, true, user().Home}},
+		"a line edited": {strings.Replace(data, "RestartSec=100ms", "RestartSec=50", 1), Provenance{true, true, user().Home}},
 		"a line added":  {data + "\n[Service]\nNice=5\n", Provenance{true, true, user().Home}},
 		"somebody's":    {"[Unit]\nDescription=x\n", Provenance{}},
 		"nothing":       {"", Provenance{}},
