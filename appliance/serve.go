@@ -178,7 +178,11 @@ func (s *server) run(ctx context.Context) error {
 	s.rt.tidyCheckpoints()
 	s.o.Log.Info("gateway is up", "home", s.home.Dir, "profiles", profiles)
 	why := s.announced(s.wait(ctx))
-	s.o.Log.Info("gateway is stopping", "reason", why)
+	reason := "it was told to stop"
+	if why != nil {
+		reason = why.Error()
+	}
+	s.o.Log.Info("gateway is stopping", "reason", reason)
 	s.stop(ctx, why)
 	if sock != nil {
 		if err := sock.Close(); err != nil {

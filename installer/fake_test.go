@@ -371,7 +371,7 @@ func (w *world) older(t testing.TB) {
 		t.Fatal(err)
 	}
 	_, body, _ := strings.Cut(string(data), "\n")
-	old := service.Stamp("/home/ada/.hermes", strings.Replace(body, "RestartSec=5", "RestartSec=7", 1))
+	old := service.Stamp("/home/ada/.hermes", strings.Replace(body, "RestartSec=100ms", "RestartSec=7", 1))
 	if err := (atomicfile.Writer{}).Write(path, []byte(old), atomicfile.Options{}); err != nil {
 		t.Fatal(err)
 	}

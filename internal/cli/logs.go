@@ -18,9 +18,16 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 )
 
+// logsDoc is the result of logs --json.
+type logsDoc struct {
+	Log   string   `json:"log"`   // the file; what the journal alone has comes after it
+	Lines []string `json:"lines"` // the oldest first
+}
+
 type logsOptions struct {
 	homeOptions
 	lines int
+	json  bool
 }
 
 func newLogs(st *state) *cobra.Command {
@@ -35,6 +42,7 @@ func newLogs(st *state) *cobra.Command {
 	exits(cmd, exitcode.OK, exitcode.Error, exitcode.Usage)
 	o.register(cmd)
 	cmd.Flags().IntVarP(&o.lines, "lines", "n", 100, "how many `LINES`")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
 }
 
@@ -59,7 +67,15 @@ func (o *logsOptions) run(ctx context.Context, env Env) error {
 	if missing && len(lines) == 0 {
 		return fmt.Errorf("%s: there is no log yet; start the gateway with %s up", path, Name)
 	}
-	_, err = fmt.Fprint(env.Stdout, strings.Join(lines[max(0, len(lines)-o.lines):], ""))
+	lines = lines[max(0, len(lines)-o.lines):]
+	if o.json {
+		doc := logsDoc{Log: path, Lines: []string{}}
+		for _, l := range lines {
+			doc.Lines = append(doc.Lines, strings.TrimSuffix(l, "\n"))
+		}
+		return printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: "logs", Result: doc})
+	}
+	_, err = fmt.Fprint(env.Stdout, strings.Join(lines, ""))
 	return err
 }
 

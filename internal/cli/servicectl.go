@@ -16,8 +16,7 @@ import (
 // controlOptions are those of start, stop and restart.
 type controlOptions struct {
 	serviceOptions
-	verb string
-	do   func(h installer.Host, ctx context.Context, o installer.Observed) (installer.Outcome, error)
+	do func(h installer.Host, ctx context.Context, o installer.Observed) (installer.Outcome, error)
 }
 
 func newStart(st *state) *cobra.Command {
@@ -37,7 +36,7 @@ func newRestart(st *state) *cobra.Command {
 }
 
 func newControl(st *state, verb, short, long string, do func(installer.Host, context.Context, installer.Observed) (installer.Outcome, error)) *cobra.Command {
-	o := controlOptions{verb: verb, do: do}
+	o := controlOptions{serviceOptions: serviceOptions{verb: verb}, do: do}
 	cmd := &cobra.Command{
 		Use: verb + " [FLAGS]", Short: short, Long: long, DisableFlagsInUseLine: true, Example: "  hermes-appliance " + verb, Args: cobra.NoArgs,
 	}
@@ -64,7 +63,7 @@ func startable(o installer.Observed, env Env) error {
 func (o *controlOptions) run(ctx context.Context, env Env) error {
 	h, t, _, err := o.resolve(ctx, env)
 	if err != nil {
-		return o.nothing(env, o.verb, err)
+		return undone(err)
 	}
 	seen, err := h.Observe(ctx, t, installer.Desired{})
 	if err != nil {
@@ -88,6 +87,9 @@ func (o *controlOptions) run(ctx context.Context, env Env) error {
 		return printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: o.verb, Result: out})
 	}
 	text := out.Unit + ": " + out.Did
+	if out.Did == "nothing" {
+		text += " to do"
+	}
 	if out.PID > 0 {
 		text += fmt.Sprintf(", process %d", out.PID)
 	}
@@ -96,4 +98,16 @@ func (o *controlOptions) run(ctx context.Context, env Env) error {
 	}
 	_, err = fmt.Fprintln(env.Stdout, text)
 	return err
+}
+
+// undone is why nothing was started or stopped. Where it is fine that there is nothing to
+// install, it is not fine to have told nobody.
+func undone(err error) error {
+	r, ok := errors.AsType[*installer.Refusal](err)
+	if !ok || r.Code != exitcode.OK {
+		return err
+	}
+	out := *r
+	out.Code = exitcode.Error
+	return &out
 }

@@ -81,17 +81,23 @@ func (o *statusOptions) run(ctx context.Context, env Env) error {
 		return err
 	}
 	doc.Service = installed
-	if o.json {
-		if err := printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: "status", Result: doc}); err != nil {
-			return err
+	var outcome *codeError
+	if !doc.Running {
+		outcome = &codeError{exitcode.Error, ""}
+	}
+	if !o.json {
+		_, err = fmt.Fprint(env.Stdout, doc.text())
+	} else {
+		e := envelope{Schema: schemaVersion, Command: "status", Result: doc}
+		if outcome != nil {
+			e.Exit, outcome.msg = int(outcome.code), "no gateway runs"
 		}
-	} else if _, err := fmt.Fprint(env.Stdout, doc.text()); err != nil {
+		err = printJSON(env.Stdout, e)
+	}
+	if err != nil || outcome == nil {
 		return err
 	}
-	if !doc.Running {
-		return &codeError{exitcode.Error, ""}
-	}
-	return nil
+	return outcome
 }
 
 // look finds the home that is meant, and its service if one is installed. Where no service can
@@ -141,7 +147,7 @@ func (d statusDoc) gateway() string {
 	case d.Status == nil:
 		return "no gateway runs, and none has run on this home\n"
 	case !d.Running:
-		fmt.Fprintf(&b, "no gateway runs; the last one ended %s", d.Status.Phase)
+		fmt.Fprintf(&b, "no gateway runs; the last one was %s", d.Status.Phase)
 		if d.Status.Reason != "" {
 			b.WriteString(": " + d.Status.Reason)
 		}
