@@ -131,6 +131,15 @@ func TestGoldens(t *testing.T) {
 		}
 	}
 	testkit.Golden(t, filepath.Join("testdata", "windows", windows.Startup().Name), []byte(windows.Startup().Data))
+	windows.Home = `/Users/R&D(x)/.hermes` // cmd would take that apart
+	if got := windows.Startup().Data; !strings.Contains(got, ` "/Users/R&D(x)/.hermes/gateway-service/Hermes_Gateway_work.js"`) {
+		t.Errorf("the Startup folder's entry: %s", got)
+	}
+	odd := system()
+	odd.Env = map[string]string{"A": "a|b"}
+	if f, err := odd.SCM(); err == nil {
+		t.Errorf("an entry that ends in its middle: %s", f.Data)
+	}
 	slot, err := system().S6()
 	if err != nil {
 		t.Fatal(err)
