@@ -39,6 +39,7 @@ func newStatus(st *state) *cobra.Command {
 
 // statusDoc is the result of status --json.
 type statusDoc struct {
+	Home    string          `json:"home"`
 	Running bool            `json:"running"`
 	Status  *gateway.Status `json:"status,omitempty"` // of the running gateway, else what the last one left
 	// Service is the installed service of this home; nil = none is, or none could be.
@@ -50,7 +51,7 @@ func gatewayStatus(ctx context.Context, h home.Home, env Env) (statusDoc, error)
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	var s gateway.Status
-	doc := statusDoc{Status: &s}
+	doc := statusDoc{Home: h.Dir, Status: &s}
 	err := control.Call(ctx, h, temp(env), "status", &s)
 	switch {
 	case err == nil:
@@ -145,7 +146,7 @@ func (d statusDoc) gateway() string {
 	var b strings.Builder
 	switch {
 	case d.Status == nil:
-		return "no gateway runs, and none has run on this home\n"
+		return "no gateway runs, and none has run on " + d.Home + "\n"
 	case !d.Running:
 		fmt.Fprintf(&b, "no gateway runs; the last one was %s", d.Status.Phase)
 		if d.Status.Reason != "" {
