@@ -319,8 +319,22 @@ func (r *Running) stop(ctx context.Context, res Result) (Result, error) {
 	}
 	res.Dir = r.s.Dir(r.session)
 	res.Total, res.Spill = r.out.c.Total(), r.spill.name()
-	res.Output = join(text(r.out.c), note)
+	res.Output = join(obituary(text(r.out.c)), note)
 	return res, nil
+}
+
+// obituary takes off what a shell that is killed with its child says when it learns of that
+// end before its own: nothing the command printed, and only said when the timing is so.
+func obituary(out string) string {
+	for {
+		begin := strings.LastIndexByte(strings.TrimSuffix(out, "\n"), '\n') + 1
+		switch strings.TrimSuffix(out[begin:], "\n") { // the filter may still hold the line's end
+		case "Terminated", "Killed":
+			out = out[:begin]
+		default:
+			return out
+		}
+	}
 }
 
 // over is the end of a command that came by itself.

@@ -147,6 +147,19 @@ func TestFilterPieces(t *testing.T) {
 	}
 }
 
+// TestObituary: what a shell says of its child's kill is no output; the command's own words are.
+func TestObituary(t *testing.T) {
+	t.Parallel()
+	for out, want := range map[string]string{
+		"Terminated\n": "", "a\nTerminated\n": "a\n", "a\nKilled\n": "a\n", "": "", "a": "a",
+		"Terminated": "", "a\nTerminated": "a\n", "a\nTerminated\nTerminated\n": "a\n", "Terminated\n\n": "Terminated\n\n", "all Terminated\n": "all Terminated\n", "Terminated\nb\n": "Terminated\nb\n",
+	} {
+		if got := obituary(out); got != want {
+			t.Errorf("%q: got %q, want %q", out, got, want)
+		}
+	}
+}
+
 func TestPlainText(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{

@@ -54,9 +54,13 @@ func newPlace(t testing.TB, files map[string]string) *place {
 	return p
 }
 
+// state reads the state file, which follows what the socket says within moments.
 func (p *place) state(t testing.TB) map[string]any {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(p.home, "gateway_state.json"))
+	for end := time.Now().Add(deadline); errors.Is(err, fs.ErrNotExist) && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		data, err = os.ReadFile(filepath.Join(p.home, "gateway_state.json"))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

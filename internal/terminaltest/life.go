@@ -5,7 +5,9 @@ package terminaltest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,16 +51,26 @@ func testTimeout(t *testing.T, mk Maker) {
 	p.enter()
 	for _, text := range []string{"echo before; sleep T", "trap '' TERM; echo before; sleep T; sleep T", "trap 'echo bye; sleep T' EXIT; echo before; cd /; sleep T"} {
 		tok := token()
-		res := p.run(terminal.Command{Text: sleeps(text, tok), Timeout: time.Second})
+		res := p.run(terminal.Command{Text: sleeps(text, tok), Timeout: 3 * time.Second})
 		if res.Code != terminal.CodeTimeout || !res.TimedOut || res.DirObserved || res.Dir != p.work {
 			t.Errorf("%s: %+v", text, res)
 		}
-		if !strings.HasPrefix(res.Output, "before\n") || !strings.HasSuffix(res.Output, "[Command timed out after 1s]") {
+		if !strings.HasPrefix(res.Output, "before\n") || !strings.HasSuffix(res.Output, "[Command timed out after 3s]") {
 			t.Errorf("%s: output %q", text, res.Output)
 		}
 		eventually(t, "the end of "+text, func() bool { return p.alive(tok) == 0 })
 	}
 	p.want("echo on", "on\n")
+	var all sync.WaitGroup
+	for i := range 12 { // many, so that some shells see the end of their child before their own
+		all.Go(func() {
+			res, err := p.Run(t.Context(), terminal.Command{Session: fmt.Sprint(i), Text: sleeps("echo before; sleep T", token()), Timeout: time.Second})
+			if err != nil || !res.TimedOut || strings.Contains(res.Output, "Terminated") {
+				t.Errorf("%+v, %v", res, err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // Nothing that a killed command has started lives on, wherever it has gone.
