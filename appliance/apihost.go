@@ -208,7 +208,11 @@ func (p apiProfile) Sessions(ctx context.Context) (*session.Store, error) { retu
 // Ask implements [apiserver.Profile].
 func (p apiProfile) Ask(ctx context.Context, a gateway.Ask) (*gateway.Turn, error) {
 	a.Source = apiSource
-	return p.t.Ask(ctx, a)
+	turn, err := p.t.Ask(ctx, a)
+	if re, ok := errors.AsType[*RouteError](err); ok {
+		return nil, &apiserver.RequestError{Param: "model", Code: "invalid_model", Message: re.Error()}
+	}
+	return turn, err
 }
 
 // Turn implements [apiserver.Profile].
@@ -278,6 +282,14 @@ func (p apiProfile) Health(ctx context.Context) apiserver.Health {
 		add("state_db", apiserver.Degraded, strings.Join(sh.Notices, "; "), nil)
 	default:
 		add("state_db", apiserver.Failed, sh.Reason, nil)
+	}
+	switch free, err := home.FreeSpace(p.t.home.Dir); {
+	case err != nil:
+		add("disk", apiserver.Degraded, "free space is unknown", nil)
+	case free < 100<<20: // as the doctor sees it
+		add("disk", apiserver.Degraded, "less than 100 MB are free", map[string]int{"free_mb": int(free >> 20)})
+	default:
+		add("disk", apiserver.OK, "", nil)
 	}
 	st := p.s.state.Status()
 	counts, status := map[string]int{}, apiserver.OK

@@ -57,6 +57,18 @@ func (r *record) Append(ctx context.Context, m model.Message) error {
 	return err
 }
 
+// begin records what was before the first turn of a session.
+func (r *record) begin(ctx context.Context, history []model.Message) error {
+	rows := make([]session.Message, len(history))
+	for i, m := range history {
+		var err error
+		if rows[i], err = toRow(m); err != nil {
+			return err
+		}
+	}
+	return r.turn.AppendAll(ctx, rows)
+}
+
 func (r *record) Spend(ctx context.Context, s agent.Spending) error {
 	task := ""
 	if s.Purpose != "turn" {

@@ -144,6 +144,13 @@ func (t *Tenant) openSessions(ctx context.Context) (*session.Store, error) {
 			return nil, err
 		}
 	}
+	if b.view.Has("sessions", "max_resume_messages") {
+		most, err := b.view.Int("sessions", "max_resume_messages")
+		if err != nil {
+			return nil, err
+		}
+		o.MaxHistory = int(most)
+	}
 	manager, err := t.home.Manager(t.rt.env.Getenv)
 	o.KeepMode = manager != "" || err != nil || t.rt.env.Getenv("HERMES_SKIP_CHMOD") != "" || t.home.Shared()
 	return session.Open(context.WithoutCancel(ctx), filepath.Join(t.home.Dir, "state.db"), o)
@@ -169,11 +176,17 @@ func (t *Tenant) MCP() []mcp.Status {
 // Turn finds a turn of this profile.
 func (t *Tenant) Turn(id string) (*gateway.Turn, bool) { return t.rt.Turns.Get(string(t.key), id) }
 
-// Ask starts a turn. It goes on when ctx ends; [gateway.Turn.Stop] ends it.
+// Ask starts a turn. It goes on when ctx ends; [gateway.Turn.Stop] ends it. The error is a
+// [*RouteError] when the model that a asks for cannot be had.
 func (t *Tenant) Ask(ctx context.Context, a gateway.Ask) (*gateway.Turn, error) {
 	_, b, err := t.bind(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if a.Route != (gateway.RouteAsk{}) {
+		if _, err := routes(b.view, b.lookup, a.Route); err != nil {
+			return nil, err
+		}
 	}
 	most := 0
 	if a.Source == apiSource {
@@ -225,11 +238,9 @@ func (t *Tenant) run(ctx context.Context, turn *gateway.Turn, emit func(agent.Ev
 		return agent.Result{}, err
 	}
 	var s agent.Session = rec
-	if !turn.Ask.Stateless {
-		for _, m := range turn.Ask.History { // of a new session: what the client says was before
-			if err := rec.Append(ctx, m); err != nil {
-				return agent.Result{}, err
-			}
+	if !turn.Ask.Stateless { // of a new session: what the client says was before
+		if err := rec.begin(ctx, turn.Ask.History); err != nil {
+			return agent.Result{}, err
 		}
 	}
 	if turn.Ask.Stateless {

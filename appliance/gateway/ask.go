@@ -14,6 +14,7 @@ import (
 
 // Ask is a turn that somebody wants of a profile.
 type Ask struct {
+	ID     string // of the turn, which nobody has had before; "" = a new one
 	Source string // the surface: "api-server", "webhook", "cli" …
 	// Session is the conversation to go on with. "" = the one of Key, or a new one.
 	Session string

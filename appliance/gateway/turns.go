@@ -3,6 +3,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -58,7 +59,7 @@ func NewTurns(now func() time.Time, changed func(active int)) *Turns {
 func (s *Turns) Start(base context.Context, profile string, ask Ask, most int, run Runner) (*Turn, error) {
 	ctx, cancel := context.WithCancelCause(base)
 	t := &Turn{
-		ID: newID("run_"), Profile: profile, Ask: ask, Started: s.now(), Control: &agent.Control{},
+		ID: cmp.Or(ask.ID, newID("run_")), Profile: profile, Ask: ask, Started: s.now(), Control: &agent.Control{},
 		now: s.now, cancel: cancel, done: make(chan struct{}), news: make(chan struct{}),
 	}
 	s.mu.Lock()

@@ -34,6 +34,7 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 		}
 		for _, stmt := range []string{
 			"DELETE FROM messages WHERE session_id IN gone",
+			"DELETE FROM appliance_responses WHERE session_id IN gone",
 			"DELETE FROM session_model_usage WHERE session_id IN gone",
 			"DELETE FROM compression_locks WHERE session_id IN gone",
 			"DELETE FROM session_turn_leases WHERE conversation_id IN gone",

@@ -2,12 +2,15 @@
 
 package session
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // column is one column of a table: its name and the rest of its declaration.
 type column struct{ name, decl string }
 
-// table is a table of upstream's schema 30.
+// table is a table of upstream's schema 30, or one of our own.
 type table struct {
 	name    string
 	columns []column
@@ -57,7 +60,7 @@ const count = " INTEGER DEFAULT 0"
 // tables are all tables of the schema, those first that others refer to. The session and
 // message columns are the ones of the newest file with number 30 that is known; later
 // additions of upstream are left alone wherever they are found.
-func tables() []table { return append(contentTables(), gatewayTables()...) }
+func tables() []table { return slices.Concat(contentTables(), gatewayTables(), ownTables()) }
 
 // contentTables hold what was said.
 func contentTables() []table {
@@ -145,6 +148,18 @@ func gatewayTables() []table {
 			delivery_attempts INTEGER NOT NULL DEFAULT 0, delivered_at REAL
 			owner_pid INTEGER, owner_started_at INTEGER, task_json TEXT
 			delivery_claim TEXT, delivery_claimed_at REAL, origin_session_id TEXT NOT NULL DEFAULT ''`),
+	}
+}
+
+// ownTables are not upstream's, which leaves alone what it does not know.
+func ownTables() []table {
+	return []table{
+		declare("appliance_responses", `
+			id TEXT PRIMARY KEY, session_id TEXT NOT NULL, through INTEGER NOT NULL
+			instructions TEXT NOT NULL, made_at REAL NOT NULL, size INTEGER NOT NULL, body TEXT NOT NULL`),
+		declare("appliance_run_keys", `
+			key TEXT PRIMARY KEY, sum TEXT NOT NULL, run_id TEXT NOT NULL UNIQUE
+			status TEXT, session_id TEXT, made_at REAL NOT NULL`),
 	}
 }
 

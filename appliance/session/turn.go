@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -98,21 +99,46 @@ func (t *Turn) Session() string {
 // Append writes one message of the turn and returns its id. When it returns the message is in
 // the file. Afterwards [ErrTurnLost] means that the turn must stop: somebody else goes on.
 func (t *Turn) Append(ctx context.Context, m Message) (id int64, err error) {
+	err = t.append(ctx, []Message{m}, &id)
+	return id, err
+}
+
+// mostAppended is how many messages one commit takes: others wait for it.
+const mostAppended = 200
+
+// AppendAll writes many messages, with few commits. It fails with a [*TooLongError], and writes
+// nothing, if they are more than may be loaded again.
+func (t *Turn) AppendAll(ctx context.Context, ms []Message) error {
+	if limit := t.s.opts.MaxHistory; limit > 0 && len(ms) >= limit {
+		return &TooLongError{t.Session(), limit}
+	}
+	for part := range slices.Chunk(ms, mostAppended) {
+		if err := t.append(ctx, part, new(int64)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Turn) append(ctx context.Context, ms []Message, last *int64) error {
 	session, err := t.where()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	err = t.s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return t.s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if err := t.held(ctx, tx); err != nil {
 			return err
 		}
 		if err := open(ctx, tx, session); err != nil {
 			return err
 		}
-		id, err = t.s.insert(ctx, tx, session, m)
-		return err
+		for _, m := range ms {
+			if *last, err = t.s.insert(ctx, tx, session, m); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
-	return id, err
 }
 
 // Refresh shows that the turn lives. It is needed only where no message is written for longer

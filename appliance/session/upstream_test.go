@@ -33,13 +33,13 @@ func upstreamFile(t testing.TB) string {
 	return path
 }
 
-// dump is every row of every table, but for the shadows of indexes.
+// dump is every row of every table, but for our own and the shadows of indexes.
 func dump(t testing.TB, path string) string {
 	t.Helper()
 	db := rawDB(t, path)
 	defer db.Close()
 	var b strings.Builder
-	for name := range strings.SplitSeq(ask(t, db, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'messages_fts%' AND name NOT LIKE 'sqlite_%' ORDER BY 1"), "\n") {
+	for name := range strings.SplitSeq(ask(t, db, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'messages_fts%' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'appliance_%' ORDER BY 1"), "\n") {
 		b.WriteString("== " + name + "\n" + ask(t, db, "SELECT * FROM "+name+" ORDER BY rowid") + "\n")
 	}
 	return b.String()

@@ -343,8 +343,18 @@ func TestBrokenDatabase(t *testing.T) {
 	if c := checks["state_db"]; c["status"] == "ok" || c["detail"] == nil {
 		t.Errorf("state_db: %v", c)
 	}
-	if status, body := g.request(g.key, "/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`); status < 500 || !strings.Contains(body, "error") {
-		t.Errorf("a turn: %d %s", status, body)
+	if checks["disk"] == nil {
+		t.Errorf("nothing is said of the disk: %s", body)
+	}
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{"messages":[{"role":"user","content":"hi"}]}`, "/v1/responses": `{"input":"hi"}`, "/v1/responses/resp_1": "", "/api/sessions": "",
+	} {
+		if status, text := g.request(g.key, path, body); status != 503 || !strings.Contains(text, "store_unavailable") {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	if status, _, text := g.keyed("k", `{"input":"hi"}`); status != 503 || !strings.Contains(text, "store_unavailable") {
+		t.Errorf("a run: %d %s", status, text)
 	}
 	if code := g.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit %d", code)

@@ -120,7 +120,7 @@ func Clock(h home.Home, now func() time.Time) Check {
 // Disk checks that there is room for the database, its write-ahead log and backups.
 func Disk(h home.Home) Check {
 	return Check{"disk", func(context.Context) []Finding {
-		free, err := freeBytes(h.Dir)
+		free, err := home.FreeSpace(h.Dir)
 		if err != nil {
 			return []Finding{{Level: Warning, Message: "free space is unknown: " + err.Error()}}
 		}

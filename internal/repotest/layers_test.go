@@ -100,9 +100,11 @@ func sideways() map[[2]string]string {
 // sameLayer are the imports allowed inside the other layers.
 func sameLayer() map[[2]string]string {
 	return map[[2]string]string{
-		{"installer/update", "installer/generation"}:          "an update is a generation like any other: what it describes and refuses is in that package's words",
-		{"appliance/platform/apiserver", "appliance/gateway"}: "a surface starts, follows and stops turns through the vocabulary of the gateway",
-		{"appliance/platform/webhook", "appliance/gateway"}:   "an event starts a turn through the vocabulary of the gateway",
+		{"installer/update", "installer/generation"}:                 "an update is a generation like any other: what it describes and refuses is in that package's words",
+		{"appliance/platform/apiserver", "appliance/gateway"}:        "a surface starts, follows and stops turns through the vocabulary of the gateway",
+		{"appliance/platform/webhook", "appliance/gateway"}:          "an event starts a turn through the vocabulary of the gateway",
+		{"appliance/platform/apiserver", "appliance/platform/httpd"}: "how a server listens, retires and ends",
+		{"appliance/platform/webhook", "appliance/platform/httpd"}:   "how a server listens, retires and ends",
 	}
 }
 

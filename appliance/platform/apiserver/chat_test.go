@@ -103,6 +103,9 @@ func TestChatRefuses(t *testing.T) {
 	if r := w.do("POST", "/v1/chat/completions", chat("x"), "Content-Type", "multipart/form-data; boundary=x"); r.status != 415 {
 		t.Errorf("a form: %d", r.status)
 	}
+	if r := w.do("POST", "/v1/chat/completions", chat("x", "model", 5)); !strings.Contains(r.body, `"param":"model"`) {
+		t.Errorf("a wrong type below a shared part: %s", r.body)
+	}
 	if len(w.launch().got) != 0 {
 		t.Errorf("%d turns were started", len(w.launch().got))
 	}

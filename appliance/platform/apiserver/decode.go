@@ -72,7 +72,8 @@ func decode(data []byte, v any) error {
 		case errors.As(err, &f):
 			return f
 		case errors.As(err, &kind):
-			return bad("invalid_type", kind.Field, "%s: a %s cannot be used here", kind.Field, kind.Value)
+			field := strings.TrimPrefix(kind.Field, "selection.") // a part of several bodies, not of the JSON
+			return bad("invalid_type", field, "%s: a value of type %s cannot be used here", field, kind.Value)
 		}
 		return bad("invalid_json", "", "the body is no JSON: %s", printable(err.Error()))
 	}

@@ -122,6 +122,8 @@ func (c *call) failure(err error) *failure {
 	switch {
 	case errors.As(err, &f):
 		return f
+	case errors.Is(err, errGone): // of a client that reads on all the same, this is the answer
+		return &failure{status: statusGone, code: "client_closed_request", message: err.Error()}
 	case errors.As(err, &boxed):
 		return boxed.failure()
 	case errors.As(err, &refused):
@@ -176,9 +178,9 @@ func storeFailure(err error) *failure {
 		}
 	case errors.Is(err, session.ErrBusy):
 		return &failure{status: http.StatusServiceUnavailable, code: "store_busy", message: "the session store is busy", after: time.Second}
-	case errors.Is(err, session.ErrReadOnly), errors.Is(err, session.ErrFull), errors.Is(err, session.ErrReplaced), errors.Is(err, session.ErrClosed):
+	case errors.As(err, new(*session.DamagedError)), errors.Is(err, session.ErrReadOnly), errors.Is(err, session.ErrFull), errors.Is(err, session.ErrReplaced), errors.Is(err, session.ErrClosed):
 		return &failure{
-			status: http.StatusServiceUnavailable, code: "store_unavailable", message: "the session store takes no writes",
+			status: http.StatusServiceUnavailable, code: "store_unavailable", message: "the session store cannot be used",
 			hint: "GET /health/detailed says why",
 		}
 	}

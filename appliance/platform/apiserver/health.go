@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/model"
+	"github.com/hermes-appliance/hermes-appliance/appliance/session"
 )
 
 // health is GET /health: cheap, and it knows nothing.
@@ -99,7 +100,7 @@ func capabilities(c *call) error {
 			"approval_events": true, "run_steer": true,
 			"session_resources": true, "session_chat": true, "session_chat_streaming": true, "session_fork": true,
 			"session_continuity_header": sessionIDHeader, "session_key_header": sessionKeyHeader,
-			"run_idempotency":       map[string]any{"supported": true, "durable": false, "retention_seconds": int(keepKeys / time.Second)},
+			"run_idempotency":       map[string]any{"supported": true, "durable": true, "retention_seconds": int(session.KeepRunKeys / time.Second)},
 			"direct_model_requests": c.set.DirectModels, "skills_api": true, "toolsets_api": true, "sandbox_choice": true, "subagent_events": true,
 		},
 		"endpoints": map[string]any{

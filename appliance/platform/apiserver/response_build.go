@@ -3,10 +3,12 @@
 package apiserver
 
 import (
+	"context"
 	"strings"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/agent"
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
+	"github.com/hermes-appliance/hermes-appliance/appliance/session"
 )
 
 // response grows with the events of a turn. With out, every step is an event of the stream;
@@ -189,16 +191,20 @@ func (b *response) object(status string) map[string]any {
 	return o
 }
 
-// keep remembers the response, so that others can go on from it.
+// keep remembers the response, so that others can go on from it. One that cannot be kept is
+// answered all the same, and says so.
 func (b *response) keep(o map[string]any) {
-	k := &kept{id: b.id, session: b.t.Session(), instructions: b.req.Instructions, body: raw(o)}
-	store, err := b.c.profile.Sessions(b.c.r.Context())
-	if err == nil && k.session != "" {
-		k.through, err = lastMessage(b.c, store, k.session)
+	ctx := context.WithoutCancel(b.c.r.Context())
+	store, err := b.c.profile.Sessions(ctx)
+	k := session.Response{ID: b.id, Session: b.t.Session(), Instructions: b.req.Instructions, Body: raw(o)}
+	if err == nil && k.Session != "" {
+		k.Through, err = lastMessage(ctx, store, k.Session)
+	}
+	if err == nil {
+		err = store.KeepResponse(ctx, k)
 	}
 	if err != nil {
-		b.c.s.o.Log.WarnContext(b.c.r.Context(), "a response cannot be kept", "error", err)
-		return
+		o["store"] = false
+		b.c.s.o.Log.WarnContext(ctx, "a response cannot be kept", "error", err)
 	}
-	b.c.s.responses.put(b.c.profile.Name(), k)
 }

@@ -3,7 +3,9 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
@@ -138,7 +140,7 @@ func (c *call) responseAsk(req *responseRequest) (gateway.Ask, error) {
 		if err != nil {
 			return a, err
 		}
-		req.Instructions = or(req.Instructions, k.instructions)
+		req.Instructions = or(req.Instructions, k.Instructions)
 	case req.Conversation != "":
 		if !plain(string(req.Conversation)) {
 			return a, bad("invalid_conversation", "conversation", "conversation must be at most %d printable characters", maxSessionHeader)
@@ -158,40 +160,48 @@ func (r responseRequest) stored() bool { return r.Store == nil || *r.Store }
 
 // chain lets a go on where a response ended: in its session, or, when others have gone on
 // there since, in a fork.
-func (c *call) chain(a *gateway.Ask, id string) (*kept, error) {
+func (c *call) chain(a *gateway.Ask, id string) (session.Response, error) {
 	ctx := c.r.Context()
-	k, ok := c.s.responses.get(c.profile.Name(), id)
-	if !ok {
-		return nil, &failure{
-			status: http.StatusNotFound, code: "previous_response_not_found", param: "previous_response_id", message: "no such response: " + printable(id),
-			hint: "responses are forgotten when the gateway restarts; a named conversation goes on",
-		}
+	store, k, err := c.kept(id)
+	if errors.Is(err, session.ErrNotKept) {
+		f := noResponse(id)
+		f.code, f.param = "previous_response_not_found", "previous_response_id"
+		return k, f
 	}
-	store, err := c.profile.Sessions(ctx)
 	if err != nil {
-		return nil, err
+		return k, err
 	}
-	last, err := lastMessage(c, store, k.session)
+	last, err := lastMessage(ctx, store, k.Session)
 	if err != nil {
-		return nil, err
+		return k, err
 	}
-	busy, err := store.Running(ctx, k.session)
+	busy, err := store.Running(ctx, k.Session)
 	if err != nil {
-		return nil, err
+		return k, err
 	}
-	if a.Session = k.session; last != k.through || busy {
-		made, err := store.Fork(ctx, k.session, session.Branch{Through: k.through})
+	if a.Session = k.Session; last != k.Through || busy {
+		made, err := store.Fork(ctx, k.Session, session.Branch{Through: k.Through})
 		if err != nil {
-			return nil, err
+			return k, err
 		}
 		a.Session = made.ID
 	}
 	return k, nil
 }
 
+// kept finds a response of the profile.
+func (c *call) kept(id string) (*session.Store, session.Response, error) {
+	store, err := c.profile.Sessions(c.r.Context())
+	if err != nil {
+		return nil, session.Response{}, err
+	}
+	k, err := store.Response(c.r.Context(), id)
+	return store, k, err
+}
+
 // lastMessage is the id of a session's last message, 0 = there is none.
-func lastMessage(c *call, store *session.Store, id string) (int64, error) {
-	list, err := store.Messages(c.r.Context(), id, session.Page{Newest: true, Limit: 1})
+func lastMessage(ctx context.Context, store *session.Store, id string) (int64, error) {
+	list, err := store.Messages(ctx, id, session.Page{Newest: true, Limit: 1})
 	if err != nil || len(list) == 0 {
 		return 0, err
 	}
@@ -200,19 +210,30 @@ func lastMessage(c *call, store *session.Store, id string) (int64, error) {
 
 // getResponse is GET /v1/responses/{id}.
 func getResponse(c *call) error {
-	k, ok := c.s.responses.get(c.profile.Name(), c.r.PathValue("id"))
-	if !ok {
-		return noResponse(c.r.PathValue("id"))
+	id := c.r.PathValue("id")
+	_, k, err := c.kept(id)
+	if errors.Is(err, session.ErrNotKept) {
+		return noResponse(id)
 	}
-	c.json(http.StatusOK, json.RawMessage(k.body))
+	if err != nil {
+		return err
+	}
+	c.json(http.StatusOK, json.RawMessage(k.Body))
 	return nil
 }
 
 // deleteResponse is DELETE /v1/responses/{id}. The session stays.
 func deleteResponse(c *call) error {
 	id := c.r.PathValue("id")
-	if !c.s.responses.remove(c.profile.Name(), id) {
+	store, err := c.profile.Sessions(c.r.Context())
+	if err == nil {
+		err = store.DropResponse(c.r.Context(), id)
+	}
+	if errors.Is(err, session.ErrNotKept) {
 		return noResponse(id)
+	}
+	if err != nil {
+		return err
 	}
 	c.json(http.StatusOK, map[string]any{"id": id, "object": "response", "deleted": true})
 	return nil
@@ -221,7 +242,7 @@ func deleteResponse(c *call) error {
 func noResponse(id string) *failure {
 	return &failure{
 		status: http.StatusNotFound, code: "response_not_found", message: "no such response: " + printable(id),
-		hint: "responses are forgotten when the gateway restarts; their sessions stay",
+		hint: "the newest responses are kept, for 30 days; their sessions stay, and a named conversation goes on",
 	}
 }
 

@@ -197,6 +197,7 @@ func TestResponseStream(t *testing.T) {
 func TestResponseStreamFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, fails(&model.Error{Kind: model.RateLimit, Provider: "p", Model: "m"}, agent.Event{Kind: agent.TextDelta, Text: "half"}))
+	w.launch().open()
 	evs := w.do("POST", "/v1/responses", map[string]any{"input": "x", "stream": true}).events(t)
 	last := evs[len(evs)-1]
 	r := last.json(t)["response"].(map[string]any)
@@ -205,28 +206,6 @@ func TestResponseStreamFails(t *testing.T) {
 	}
 	if r := w.do("GET", "/v1/responses/"+r["id"].(string), nil); r.status != 404 {
 		t.Errorf("a failed response is kept: %d", r.status)
-	}
-}
-
-func TestShelf(t *testing.T) {
-	t.Parallel()
-	s := newShelf()
-	for i := range mostResponses + 5 {
-		s.put("a", &kept{id: fmt.Sprint(i), body: []byte("x")})
-	}
-	s.put("b", &kept{id: "0"})
-	_, first := s.get("a", "4")
-	_, sixth := s.get("a", "5")
-	_, other := s.get("b", "0")
-	if first || !sixth || !other || s.of["a"].bytes != mostResponses {
-		t.Errorf("%v %v %v %d", first, sixth, other, s.of["a"].bytes)
-	}
-	s.put("a", &kept{id: "big", body: make([]byte, mostBytes+1)})
-	if _, ok := s.get("a", "big"); !ok || len(s.of["a"].order) != 1 {
-		t.Errorf("%d responses beside a big one", len(s.of["a"].order))
-	}
-	if s.remove("b", "big") || !s.remove("a", "big") || s.of["a"].bytes != 0 {
-		t.Error("removed wrongly")
 	}
 }
 

@@ -3,8 +3,11 @@
 package apiserver
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -367,5 +370,29 @@ func TestReportB32TokenInURL(t *testing.T) {
 				t.Errorf("%s: %d %s", name, r.status, r.body)
 			}
 		}
+	}
+}
+
+// TestHalfClosed: a client that has sent all it will send counts as gone, which is nothing that
+// the log warns of.
+func TestHalfClosed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, waits())
+	c, err := net.Dial("tcp", w.http.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	body := `{"messages":[{"role":"user","content":"x"}]}`
+	fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", testKey, len(body), body)
+	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Body.Close(); res.StatusCode != statusGone || strings.Contains(w.log.String(), "level=ERROR") {
+		t.Errorf("%d, log:\n%s", res.StatusCode, w.log)
 	}
 }

@@ -25,6 +25,8 @@ const (
 	completed = "completed"
 	failed    = "failed"
 	cancelled = "cancelled"
+	// interrupted is the end of a run whose gateway ended first.
+	interrupted = "interrupted"
 )
 
 // runRequest is the body of POST /v1/runs.
@@ -48,35 +50,21 @@ func createRun(c *call) error {
 	if err != nil {
 		return err
 	}
-	start := func() (string, error) {
-		t, err := c.startRun(req)
-		if err != nil {
-			return "", err
-		}
-		c.echo(t)
-		return t.ID, nil
-	}
-	if !keyed {
-		id, err := start()
+	start := func(id string) (*gateway.Turn, error) {
+		t, err := c.startRun(req, id)
 		if err == nil {
-			c.accepted(id, "started", false)
+			c.echo(t)
 		}
-		return err
+		return t, err
 	}
-	id, replayed, err := c.once(key, c.fingerprint(data), start)
-	if err != nil {
-		return err
+	if keyed {
+		return c.once(key, data, start)
 	}
-	status := "started"
-	if replayed {
-		c.w.Header().Set("Idempotency-Replayed", "true")
-		status = "expired" // it ended more than five minutes ago
-		if t, ok := c.profile.Turn(id); ok {
-			status = c.state(t)
-		}
+	t, err := start("")
+	if err == nil {
+		c.accepted(t.ID, "started", false)
 	}
-	c.accepted(id, status, replayed)
-	return nil
+	return err
 }
 
 func (c *call) accepted(id, status string, replayed bool) {
@@ -100,7 +88,7 @@ func (c *call) fingerprint(data []byte) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-func (c *call) startRun(req runRequest) (*gateway.Turn, error) {
+func (c *call) startRun(req runRequest, id string) (*gateway.Turn, error) {
 	overlay, history, input, err := inputOf(req.Input)
 	if err != nil {
 		return nil, err
@@ -121,7 +109,7 @@ func (c *call) startRun(req runRequest) (*gateway.Turn, error) {
 			return nil, err
 		}
 	}
-	a.Input, a.History, a.Attended = input, history, true
+	a.ID, a.Input, a.History, a.Attended = id, input, history, true
 	a.Stateless = len(history) > 0 && (a.Session != "" || a.Key != "") // what the client says counts
 	a.Overlay = join(overlay, req.Instructions)
 	return c.start(a)
@@ -143,7 +131,7 @@ func (c *call) run() (*gateway.Turn, error) {
 	if !ok {
 		return nil, &failure{
 			status: http.StatusNotFound, code: "run_not_found", message: "no such run: " + printable(c.r.PathValue("id")),
-			hint: "a run can be found until five minutes after its end",
+			hint: "a run can be found until five minutes after its end, one with an Idempotency-Key for a day",
 		}
 	}
 	return t, nil
@@ -192,7 +180,7 @@ func (c *call) ended(t *gateway.Turn) string {
 func getRun(c *call) error {
 	t, err := c.run()
 	if err != nil {
-		return err
+		return c.keyedRun(err)
 	}
 	status := c.state(t)
 	out := map[string]any{
@@ -252,7 +240,7 @@ func question(a gateway.Approval) map[string]any {
 func stopRun(c *call) error {
 	t, err := c.run()
 	if err != nil {
-		return err
+		return c.keyedRun(err)
 	}
 	if !over(t) {
 		t.Stop("stopped through the API")

@@ -11,12 +11,12 @@ package apiserver
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"time"
+
+	"github.com/hermes-appliance/hermes-appliance/appliance/platform/httpd"
 )
 
 const (
@@ -43,16 +43,13 @@ type Options struct {
 
 // Server is the API server. It is safe for concurrent use.
 type Server struct {
+	httpd.Life
+
 	o         Options
 	routes    *routes
-	responses *shelf
-	keys      *keys
+	starting  starting
 	beat      time.Duration
 	bodyLimit int64
-
-	mu     sync.Mutex
-	http   []*http.Server
-	closed bool
 }
 
 // New makes a server; it listens nowhere yet.
@@ -66,7 +63,7 @@ func New(o Options) *Server {
 	if o.Multiplex == nil {
 		o.Multiplex = func() bool { return false }
 	}
-	s := &Server{o: o, responses: newShelf(), keys: newKeys(o.Now), beat: heartbeat, bodyLimit: maxBody}
+	s := &Server{o: o, starting: starting{of: map[startingKey]*startingOne{}}, beat: heartbeat, bodyLimit: maxBody}
 	s.routes = s.table()
 	return s
 }
@@ -74,62 +71,13 @@ func New(o Options) *Server {
 // Handler serves the API, for a listener of somebody else's.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
-// Serve accepts connections on l until [Server.Shutdown] is called, which makes it return nil,
-// or until ctx ends, which cuts what is open. It closes l.
+// Serve accepts connections on l until Shutdown is called, which makes it return nil, or until
+// ctx ends, which cuts what is open. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	hs := &http.Server{
+	return s.Run(ctx, l, &http.Server{
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return l.Close()
-	}
-	s.http = append(s.http, hs)
-	s.mu.Unlock()
-	stop := context.AfterFunc(ctx, func() {
-		if err := hs.Close(); err != nil {
-			s.o.Log.DebugContext(ctx, "close the api server", "error", err)
-		}
-	})
-	defer stop()
-	if err := hs.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
-}
-
-// Retire has no connection used for another request than the one it is at; new connections are
-// served as before.
-func (s *Server) Retire() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, hs := range s.http {
-		hs.SetKeepAlivesEnabled(false)
-	}
-}
-
-// Shutdown accepts nothing more and waits for the requests that are being answered; their
-// turns are ended by whoever owns them. When ctx ends first, what is open is cut, and its
-// error is returned.
-func (s *Server) Shutdown(ctx context.Context) error {
-	s.mu.Lock()
-	s.closed = true
-	servers := s.http
-	s.mu.Unlock()
-	var errs []error
-	for _, hs := range servers {
-		if err := hs.Shutdown(ctx); err != nil {
-			errs = append(errs, err)
-			if err := hs.Close(); err != nil {
-				errs = append(errs, err)
-			}
-		}
-	}
-	return errors.Join(errs...)
+	}, s.o.Log)
 }

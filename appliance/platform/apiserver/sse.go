@@ -16,6 +16,9 @@ import (
 // errGone says that the client is no longer there.
 var errGone = errors.New("the client went away")
 
+// statusGone is what proxies call a request whose client went away.
+const statusGone = 499
+
 // sse writes server-sent events. It sends nothing, the status not either, before the first of
 // them, so that a turn that fails at once is answered with a status of its own.
 type sse struct {

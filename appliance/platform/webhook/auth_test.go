@@ -7,7 +7,10 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"io"
+	"net"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -151,5 +154,48 @@ func TestNoSecretIsNoKey(t *testing.T) {
 	t.Parallel()
 	if same("", "") || !same("x", "x") {
 		t.Error("an empty token is the key to an empty secret")
+	}
+}
+
+// TestSlowSendersKeepNobodyOut: whoever knows the name of a route can hold up any number of
+// bodies; what they have sent is what counts, not how many they are.
+func TestSlowSendersKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]any{"r": map[string]any{}})
+	const slow = 200
+	var held []net.Conn
+	for range slow {
+		c, err := net.Dial("tcp", w.http.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		held = append(held, c)
+		if _, err := io.WriteString(c, "POST /webhooks/r HTTP/1.1\r\nHost: x\r\nX-Hub-Signature-256: sha256=00\r\nContent-Length: 9\r\n\r\nx"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(time.Minute); w.srv.room.Load() != mostReading-slow; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes are being read", mostReading-w.srv.room.Load())
+		}
+	}
+	if r := w.post("r", `{}`); r.status != 202 {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+	w.srv.room.Add(4 - mostReading + slow)
+	if r := w.post("r", `{"a":1}`); r.status != 503 || r.header.Get("Retry-After") != "1" {
+		t.Errorf("no room: %d %s", r.status, r.text)
+	}
+	w.srv.room.Add(mostReading - slow - 4)
+	if r := w.send("/webhooks/r", `{}`, "Authorization", "Bearer wrong"); r.status != 401 {
+		t.Errorf("%d", r.status)
+	}
+	for _, c := range held {
+		c.Close()
+	}
+	w.http.Close() // waits for the requests
+	if left := w.srv.room.Load(); left != mostReading {
+		t.Errorf("%d bytes were not given back", mostReading-left)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
@@ -198,8 +199,8 @@ func (c *call) authentic() ([]byte, error) {
 	refused := &failure{status: http.StatusUnauthorized, message: "the signature or token is missing or wrong"}
 	now := c.s.o.Now()
 	p, signed := proofOf(c.r.Header, now)
-	if !signed && !c.route.Open {
-		c.refusedFor("none", now)
+	if !c.route.Open && (!signed || p.token && !p.check(c.route.Secret.Reveal(), nil)) {
+		c.refusedFor(p.name, now)
 		return nil, refused
 	}
 	tooLarge := &failure{status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body is longer than %d bytes", c.route.Limits.Body)}
@@ -207,17 +208,15 @@ func (c *call) authentic() ([]byte, error) {
 		c.w.Header().Set("Connection", "close")
 		return nil, tooLarge
 	}
-	select {
-	case c.s.reading <- struct{}{}:
-		defer func() { <-c.s.reading }()
-	default:
-		return nil, &failure{status: http.StatusServiceUnavailable, message: "too many events are being read; try again", retry: time.Second}
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, c.route.Limits.Body))
-	if err != nil {
-		if tl := (*http.MaxBytesError)(nil); errors.As(err, &tl) {
-			return nil, tooLarge
-		}
+	in := &counted{in: http.MaxBytesReader(c.w, c.r.Body, c.route.Limits.Body), room: &c.s.room}
+	body, err := io.ReadAll(in)
+	in.giveBack()
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return nil, tooLarge
+	case errors.Is(err, errNoRoom):
+		return nil, &failure{status: http.StatusServiceUnavailable, message: err.Error(), retry: time.Second}
+	case err != nil:
 		return nil, &failure{status: http.StatusBadRequest, message: "the body could not be read"}
 	}
 	if c.route.Open {
@@ -233,6 +232,28 @@ func (c *call) authentic() ([]byte, error) {
 	}
 	return body, nil
 }
+
+// errNoRoom says that the bodies that are being read have no room together.
+var errNoRoom = errors.New("too many events are being read; try again")
+
+// counted reads a body that nobody vouches for yet, out of the room that all of them share: they
+// must not fill the memory, and one that sends nothing takes nothing from the others.
+type counted struct {
+	in   io.Reader
+	room *atomic.Int64
+	has  int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.in.Read(p)
+	c.has += int64(n)
+	if c.room.Add(-int64(n)) < 0 {
+		return 0, errNoRoom
+	}
+	return n, err
+}
+
+func (c *counted) giveBack() { c.room.Add(c.has) }
 
 func (c *call) refusedFor(kind string, now time.Time) {
 	if c.lane.tell(now) {

@@ -284,7 +284,7 @@ func TestFailedTurnsCanBeSentAgain(t *testing.T) {
 	if got := send(); got.status != 202 {
 		t.Fatalf("%d %s", got.status, got.text)
 	}
-	w.srv.turns.Wait()
+	w.srv.Wait()
 	if p.ended["failed"] != Failed || strings.Contains(w.log.String(), "canary-of-default") {
 		t.Errorf("%v\n%s", p.ended, w.log)
 	}
@@ -295,7 +295,7 @@ func TestFailedTurnsCanBeSentAgain(t *testing.T) {
 	if got := send(); got.status != 202 {
 		t.Fatalf("%d %s", got.status, got.text)
 	}
-	w.srv.turns.Wait()
+	w.srv.Wait()
 	if reason, ended := p.ended["interrupted"]; ended {
 		t.Errorf("an interrupted session was ended: %s", reason)
 	}
@@ -303,7 +303,7 @@ func TestFailedTurnsCanBeSentAgain(t *testing.T) {
 	if got := send(); got.status != 202 {
 		t.Errorf("again: %d %s", got.status, got.text)
 	}
-	w.srv.turns.Wait()
+	w.srv.Wait()
 	if got := send(); got.status != 200 {
 		t.Errorf("after it worked: %d %s", got.status, got.text)
 	}

@@ -13,20 +13,21 @@ package webhook
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/hermes-appliance/hermes-appliance/appliance/platform/httpd"
 )
 
 const (
 	// bodyTime bounds the reading of a request.
 	bodyTime = 30 * time.Second
-	// mostReading is how many bodies are read at a time: what is not known to be from a sender
-	// of ours must not fill the memory.
-	mostReading = 64
+	// mostReading is how many bytes the bodies that are being read have together: as many as the
+	// largest that a route may take, or 64 of the usual ones.
+	mostReading = 64 << 20
 )
 
 // Options are what a [Server] works with. Host is required.
@@ -40,14 +41,11 @@ type Options struct {
 
 // Server is the webhook server. It is safe for concurrent use.
 type Server struct {
-	o       Options
-	lanes   lanes
-	reading chan struct{}
-	turns   sync.WaitGroup // that are followed to their end
+	httpd.Life
 
-	mu     sync.Mutex
-	http   []*http.Server
-	closed bool
+	o     Options
+	lanes lanes
+	room  atomic.Int64 // of mostReading
 }
 
 // New makes a server; it listens nowhere yet.
@@ -61,77 +59,23 @@ func New(o Options) *Server {
 	if o.Multiplex == nil {
 		o.Multiplex = func() bool { return false }
 	}
-	return &Server{o: o, lanes: lanes{of: map[laneKey]*lane{}}, reading: make(chan struct{}, mostReading)}
+	s := &Server{o: o, lanes: lanes{of: map[laneKey]*lane{}}}
+	s.room.Store(mostReading)
+	return s
 }
 
 // Handler serves webhooks, for a listener of somebody else's.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
-// Serve accepts connections on l until [Server.Shutdown] is called, which makes it return nil,
-// or until ctx ends, which cuts what is open. It closes l.
+// Serve accepts connections on l until Shutdown is called, which makes it return nil, or until
+// ctx ends, which cuts what is open. It closes l. Shutdown waits for the ends of the turns, too.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	hs := &http.Server{
+	return s.Run(ctx, l, &http.Server{
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       bodyTime,
 		WriteTimeout:      2 * bodyTime,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
-		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return l.Close()
-	}
-	s.http = append(s.http, hs)
-	s.mu.Unlock()
-	stop := context.AfterFunc(ctx, func() {
-		if err := hs.Close(); err != nil {
-			s.o.Log.DebugContext(ctx, "close the webhook server", "error", err)
-		}
-	})
-	defer stop()
-	if err := hs.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
-}
-
-// Retire has no connection used for another request than the one it is at; new connections are
-// served as before.
-func (s *Server) Retire() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, hs := range s.http {
-		hs.SetKeepAlivesEnabled(false)
-	}
-}
-
-// Shutdown accepts nothing more and waits for the requests that are being answered and for
-// the ends of the turns they started; who owns the turns ends them. When ctx ends first, what
-// is open is cut, and its error is returned.
-func (s *Server) Shutdown(ctx context.Context) error {
-	s.mu.Lock()
-	s.closed = true
-	servers := s.http
-	s.mu.Unlock()
-	var errs []error
-	for _, hs := range servers {
-		if err := hs.Shutdown(ctx); err != nil {
-			errs = append(errs, err, hs.Close())
-		}
-	}
-	done := make(chan struct{})
-	go func() {
-		s.turns.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		errs = append(errs, ctx.Err())
-	}
-	return errors.Join(errs...)
+	}, s.o.Log)
 }

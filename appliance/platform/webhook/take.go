@@ -78,7 +78,7 @@ func (c *call) take(id, event, prompt string) error {
 	d.done, d.run = true, turn.ID
 	log.InfoContext(ctx, "webhook accepted", "event", event, "run", turn.ID)
 	f := &follower{s: c.s, profile: c.profile, lane: c.lane, delivery: d, id: id, route: c.route.Name, turn: turn}
-	c.s.turns.Go(func() { f.follow(context.WithoutCancel(ctx)) })
+	c.s.After(func() { f.follow(context.WithoutCancel(ctx)) })
 	said["status"], said["run_id"] = "accepted", turn.ID
 	c.answer(http.StatusAccepted, said)
 	return nil

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 
-package doctor
+package home
 
 import "golang.org/x/sys/windows"
 
-// freeBytes is what this user may still write to the file system of a path.
-func freeBytes(path string) (uint64, error) {
+// FreeSpace is how many bytes this user may still write to the file system of a path.
+func FreeSpace(path string) (uint64, error) {
 	name, err := windows.UTF16PtrFromString(path)
 	if err != nil {
 		return 0, err

@@ -2,12 +2,12 @@
 
 //go:build unix
 
-package doctor
+package home
 
 import "golang.org/x/sys/unix"
 
-// freeBytes is what this user may still write to the file system of a path.
-func freeBytes(path string) (uint64, error) {
+// FreeSpace is how many bytes this user may still write to the file system of a path.
+func FreeSpace(path string) (uint64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
 		return 0, err
