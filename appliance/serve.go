@@ -179,7 +179,7 @@ func (s *server) run(ctx context.Context) error {
 	s.rt.tidyCheckpoints()
 	s.o.Log.Info("gateway is up", "home", s.home.Dir, "profiles", profiles)
 	why := s.announced(s.wait(ctx))
-	reason := "it was told to"
+	reason := "it was told to stop"
 	if why != nil {
 		reason = why.Error()
 	}

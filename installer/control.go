@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
+	"github.com/hermes-appliance/hermes-appliance/service"
 )
 
 // ParkedError says that the service ended with 78: starting it again will not help.
@@ -186,7 +187,7 @@ func (h Host) Stop(ctx context.Context, o Observed) (Outcome, error) {
 		return out, err
 	}
 	if o.Props.PID == 0 && o.Props.Active != "activating" && o.Props.Active != "active" {
-		out.Comment = "it does not run"
+		out.Comment = strings.TrimSuffix("it does not run; "+h.awake(ctx, o), "; ")
 		return out, nil
 	}
 	if h.insideOf(o.Target, o.Props) {
@@ -199,8 +200,23 @@ func (h Host) Stop(ctx context.Context, o Observed) (Outcome, error) {
 	if err == nil && p.PID > 0 {
 		err = fmt.Errorf("%s: it was stopped and process %d still runs", o.Unit(), p.PID)
 	}
-	out.PID, out.Did = p.PID, "stopped"
+	out.PID, out.Did, out.Comment = p.PID, "stopped", h.awake(ctx, o)
 	return out, err
+}
+
+// awake names what goes on and starts a stopped service again.
+func (h Host) awake(ctx context.Context, o Observed) string {
+	var on []string
+	for _, unit := range o.Props.Wakers {
+		if p, err := h.manager(o.Target).Show(ctx, unit); err == nil && p.Active == "active" {
+			on = append(on, unit)
+		}
+	}
+	if len(on) == 0 {
+		return ""
+	}
+	flag := map[service.Scope]string{service.User: " --user"}[o.Scope]
+	return fmt.Sprintf("%s is still on, and starts it when somebody asks there; systemctl%s stop %s", strings.Join(on, ", "), flag, strings.Join(on, " "))
 }
 
 func insideRefusal(verb string) error {

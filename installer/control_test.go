@@ -175,6 +175,35 @@ func TestReport31Absent(t *testing.T) {
 	}
 }
 
+// TestStopTellsOfSockets: a socket that is still on starts the service again, which nobody who
+// stopped it expects.
+func TestStopTellsOfSockets(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[string]string{"": "", "inactive": "", "active": "hermes-gateway.socket is still on, and starts it when somebody asks there; systemctl stop hermes-gateway.socket"} {
+		w, _ := observed(t, nil)
+		w.socket = state
+		o, err := w.host().Observe(t.Context(), w.request(t, systemWide, Options{}).Target, Desired{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := w.host().Stop(t.Context(), o); err != nil || out.Comment != want || out.Did != "stopped" {
+			t.Errorf("%q: %+v %v", state, out, err)
+		}
+	}
+}
+
+// TestRootIsWarned: a service of root's is installed as it was asked for, with a word about it.
+func TestRootIsWarned(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{"root": true, "ada": false} {
+		w := newWorld(t)
+		rep, err := w.host().Preview(t.Context(), w.request(t, Choice{Scope: service.System, User: name, Home: "/home/ada/.hermes"}, Options{}))
+		if got := strings.Contains(strings.Join(rep.Plan.Notices, "|"), "it runs as root"); err != nil || got != want {
+			t.Errorf("%s: %v %v", name, rep.Plan.Notices, err)
+		}
+	}
+}
+
 // TestStopFails: a stop that failed is an error, and uninstall then removes nothing.
 func TestStopFails(t *testing.T) {
 	t.Parallel()

@@ -96,7 +96,7 @@ func (h Host) sudo(scope service.Scope) error {
 }
 
 // scoped refuses a scope that this process or manager cannot serve.
-func (h Host) scoped(kind Kind, scope service.Scope, self Account) error {
+func (h Host) scoped(kind Kind, scope service.Scope, self Account, verb string) error {
 	switch {
 	case kind == OpenRC || kind == SysV:
 		if scope == service.User {
@@ -110,7 +110,7 @@ func (h Host) scoped(kind Kind, scope service.Scope, self Account) error {
 	}
 	switch {
 	case scope == service.System && h.UID != 0:
-		return &Refusal{Reason: "not-root", Msg: "a system service needs root", Fix: "sudo hermes-appliance ... --system, or --user for one of your own", Code: exitcode.Error}
+		return &Refusal{Reason: "not-root", Msg: "a system service needs root", Fix: "sudo hermes-appliance " + verb + " --system, or --user for one of your own", Code: exitcode.Error}
 	case scope == service.User && self.UID != h.UID:
 		return &Refusal{Reason: "other-user", Msg: "a user's service is installed by that user", Fix: "log in as " + self.Name + ", or use --system", Code: exitcode.Error}
 	}

@@ -40,14 +40,30 @@ func (p Plan) Diff() string {
 // Text prints every file as it would be, each with its path before it.
 func (d *Desired) Text() string {
 	var b strings.Builder
-	for _, f := range d.Files {
+	for _, f := range d.Printed() {
 		if f.Link != "" {
 			b.WriteString("# " + f.Path + " -> " + f.Link + "\n\n")
 			continue
 		}
-		b.WriteString("# " + f.Path + "\n" + text(f.Data) + "\n")
+		b.WriteString("# " + f.Path + "\n" + f.Text + "\n")
 	}
 	return b.String()
+}
+
+// Printed is a file, or a link, with what is in it.
+type Printed struct {
+	Artefact
+
+	Text string `json:"text"`
+}
+
+// Printed returns the files for people and programs to look at.
+func (d *Desired) Printed() []Printed {
+	out := make([]Printed, 0, len(d.Files))
+	for _, f := range d.Files {
+		out = append(out, Printed{f, text(f.Data)})
+	}
+	return out
 }
 
 // text is a file's content for people; a task's definition is UTF-16.

@@ -30,10 +30,11 @@ type world struct {
 	uid  int
 	user bool // there is a manager of the user
 
-	fail  map[string]string // by verb: what it answers instead of doing it
-	calls []string
-	after func(w *world, argv []string) // called after each command
-	env   map[string]string
+	fail   map[string]string // by verb: what it answers instead of doing it
+	calls  []string
+	after  func(w *world, argv []string) // called after each command
+	env    map[string]string
+	socket string // the ActiveState of a socket that starts the service; "" = there is none
 }
 
 // played is what the manager and the gateway know.
@@ -274,6 +275,11 @@ func (w *world) show(dir, unit, text string, p played) string {
 	if p.PID > 0 {
 		v["ActiveState"], v["SubState"] = "active", "running"
 	}
+	if unit != "hermes-gateway.socket" && w.socket != "" {
+		v["TriggeredBy"] = "hermes-gateway.socket"
+	} else if w.socket != "" {
+		v["ActiveState"] = w.socket
+	}
 	if p.Failed != "" {
 		v["ActiveState"], v["SubState"], v["Result"], v["ExecMainCode"], v["ExecMainStatus"] = "failed", "failed", p.Failed, "1", fmt.Sprint(p.Exit)
 	}
@@ -371,7 +377,7 @@ func (w *world) older(t testing.TB) {
 		t.Fatal(err)
 	}
 	_, body, _ := strings.Cut(string(data), "\n")
-	old := service.Stamp("/home/ada/.hermes", strings.Replace(body, "RestartSec=5", "RestartSec=7", 1))
+	old := service.Stamp("/home/ada/.hermes", strings.Replace(body, "RestartSec=100ms", "RestartSec=7", 1))
 	if err := (atomicfile.Writer{}).Write(path, []byte(old), atomicfile.Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hermes-appliance/hermes-appliance/service"
 )
 
 const (
@@ -195,7 +197,7 @@ func (f *fakeLaunchd) print(job string, gone Result) Result {
 		return gone
 	}
 	if f.pid == 0 {
-		return Result{Out: label + " = {\n\tstate = spawn scheduled\n\tlast exit code = 78\n}\n"}
+		return Result{Out: label + " = {\n\tstate = spawn scheduled\n\tlast exit code = 78: EX_CONFIG\n}\n"}
 	}
 	return Result{Out: fmt.Sprintf("%s = {\n\tstate = running\n\tpid = %d\n\tlast exit code = (never exited)\n}\n", label, f.pid)}
 }
@@ -230,7 +232,14 @@ func (f *fakeLaunchd) load(job string) {
 	}
 }
 
+// spawn starts a process, if there is a directory for its output.
 func (f *fakeLaunchd) spawn() {
+	if j, err := service.ReadLaunchd([]byte(f.text)); err != nil {
+		f.t.Error(err)
+	} else if _, err := os.Stat(filepath.Join(f.root, filepath.Dir(j.Err))); err != nil {
+		f.pid = 0
+		return
+	}
 	f.next++
 	f.pid = f.next
 }

@@ -116,6 +116,7 @@ func (h Host) Install(ctx context.Context, r Request) (rep Report, err error) {
 	if h.insideOf(rep.Observed.Target, rep.Observed.Props) {
 		return rep, insideRefusal("install")
 	}
+	before := slices.Clone(rep.Observed.Notices)
 	rep.Warnings, err = h.carryOut(ctx, "install", rep.Plan)
 	if err != nil {
 		return rep, err
@@ -125,11 +126,8 @@ func (h Host) Install(ctx context.Context, r Request) (rep Report, err error) {
 	if w := rep.Observed.Props.warning(); w != "" {
 		rep.Warnings = append(rep.Warnings, w)
 	}
-	for _, n := range rep.Observed.Notices { // of what the installation came to
-		if !slices.Contains(rep.Plan.Notices, n) {
-			rep.Plan.Notices = append(rep.Plan.Notices, n)
-		}
-	}
+	// Of the host as it was before, only what is still so is worth a word.
+	rep.Plan.Notices = append(slices.DeleteFunc(rep.Plan.Notices, func(n string) bool { return slices.Contains(before, n) }), rep.Observed.Notices...)
 	return rep, err
 }
 

@@ -139,6 +139,7 @@ func readJob(p *Props, out string) {
 	p.Active, p.Sub = "activating", "auto-restart" // registered is not running: that takes a process
 	for line := range strings.Lines(out) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " = ")
+		value, _, _ = strings.Cut(value, ": ") // 78: EX_CONFIG
 		n, err := strconv.Atoi(value)
 		switch {
 		case err != nil:

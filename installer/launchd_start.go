@@ -29,6 +29,10 @@ const (
 // then the old way of loading, of which only a process counts. Where launchd takes no jobs at all
 // the gateway is started beside it, which is said loudly (H#42006, H#42914, H#95758).
 func (m *launchd) Start(ctx context.Context, unit string) error {
+	// Where its output goes: without the directory launchd does not start it, and says 78.
+	if err := os.MkdirAll(m.h.path(filepath.Join(m.t.Home.Dir, "logs")), 0o700); err != nil {
+		return err
+	}
 	d, err := m.domain(ctx, unit)
 	if err != nil {
 		return err

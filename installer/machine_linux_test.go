@@ -104,6 +104,10 @@ func machineSystem(t *testing.T, f fleet) {
 	h.do("root", 0, "install --system --run-as-user ada")
 	first := h.ready("root")
 	installed := h.hostFiles()
+	// Like status, doctor looks at the home of the service that stands.
+	if out, _ := h.Try("root", "hermes-appliance doctor --offline --json"); !strings.Contains(out, `"home": "/home/ada/.hermes"`) || !strings.Contains(out, "hermes-gateway.service is ready") {
+		t.Errorf("doctor:\n%s", out)
+	}
 	for _, want := range []string{"multi-user.target.wants/hermes-gateway.service", "/linger/ada"} {
 		if !strings.Contains(installed, want) {
 			t.Errorf("lacks %s:\n%s", want, installed)

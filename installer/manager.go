@@ -23,6 +23,8 @@ type Props struct {
 	Stale    bool   `json:"stale,omitempty"`    // its files changed since the manager read them
 	// Unsupervised is why no manager starts it by itself or again; "" = one does.
 	Unsupervised string `json:"unsupervised,omitempty"`
+	// Wakers are units that start it when they are active: a socket that somebody asks, say.
+	Wakers []string `json:"triggered_by,omitempty"`
 
 	StopTime  time.Duration `json:"-"` // how long the manager waits for a stop; 0 = unknown
 	StartTime time.Duration `json:"-"` // and for a start

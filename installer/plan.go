@@ -48,6 +48,9 @@ func NewPlan(d Desired, o Observed, opt Options) (Plan, error) {
 	if !o.offline {
 		b.live(d, changed, linger && !bus)
 	}
+	if numbered := d.Kind == Systemd || d.Kind == OpenRC || d.Kind == SysV; numbered && d.Scope == service.System && d.Account.UID == 0 {
+		b.p.Notices = append(slices.Clip(b.p.Notices), "it runs as root, and so does every command that it is asked to run; --run-as-user NAME has it run as somebody else")
+	}
 	if b.p.Pending() && d.Kind == Systemd && !o.offline {
 		n := o.notes
 		if linger {

@@ -187,6 +187,34 @@ func TestForceKeepsACopy(t *testing.T) {
 	}
 }
 
+// TestPurgeKeepsWhatIsNotOurs: neither a mask nor a file that is merely called like a copy is
+// taken away.
+func TestPurgeKeepsWhatIsNotOurs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustInstall(t, systemWide, Options{})
+	own := testUnit + backupMark + "before-the-holidays"
+	testkit.WriteTree(t, w.root, map[string]string{own: "mine\n"})
+	target := w.request(t, systemWide, Options{}).Target
+	rep, err := w.host().Uninstall(t.Context(), target, true, false)
+	if err != nil || !rep.Applied || !strings.Contains(strings.Join(rep.Plan.Kept, "|"), "before-the-holidays (not ours)") {
+		t.Errorf("%v %v", rep.Plan.Kept, err)
+	}
+	if got := w.text(w.dir(nil), filepath.Base(own)); got != "mine\n" {
+		t.Errorf("a person's own copy: %q", got)
+	}
+	mask := filepath.Join(w.root, testUnit)
+	if err := os.Symlink("/dev/null", mask); err != nil {
+		t.Fatal(err)
+	}
+	if rep, err = w.host().Uninstall(t.Context(), target, true, false); err != nil || rep.Applied || !strings.Contains(strings.Join(rep.Plan.Kept, "|"), "masked") {
+		t.Errorf("masked: %+v %v", rep.Plan, err)
+	}
+	if to, err := os.Readlink(mask); to != "/dev/null" {
+		t.Errorf("the mask: %q %v", to, err)
+	}
+}
+
 func TestStates(t *testing.T) {
 	t.Parallel()
 	ours := Seen{Exists: true, Prov: service.Provenance{Ours: true}}

@@ -87,7 +87,7 @@ func (m *systemd) ResetFailed(ctx context.Context, unit string) error {
 
 // shown are the properties that are asked for.
 const shown = "LoadState,UnitFileState,ActiveState,SubState,Result,ExecMainStatus,ExecMainCode,MainPID,NRestarts,NeedDaemonReload," +
-	"TimeoutStopUSec,TimeoutStartUSec,WatchdogUSec,WatchdogTimestampMonotonic"
+	"TimeoutStopUSec,TimeoutStartUSec,WatchdogUSec,WatchdogTimestampMonotonic,TriggeredBy"
 
 func (m *systemd) Show(ctx context.Context, unit string) (Props, error) {
 	res, err := m.ctl(ctx, patience, "show", "--property="+shown, unit)
@@ -113,6 +113,7 @@ func (m *systemd) Show(ctx context.Context, unit string) (Props, error) {
 		Known: v["LoadState"] != "not-found", Masked: v["LoadState"] == "masked", Enabled: v["UnitFileState"] == "enabled",
 		Active: v["ActiveState"], Sub: v["SubState"], Result: v["Result"], PID: number("MainPID"), Restarts: number("NRestarts"),
 		Stale:    v["NeedDaemonReload"] == "yes",
+		Wakers:   strings.Fields(v["TriggeredBy"]),
 		StopTime: span(v["TimeoutStopUSec"]), StartTime: span(v["TimeoutStartUSec"]), Watchdog: span(v["WatchdogUSec"]),
 	}
 	if v["ExecMainCode"] == "1" { // it exited; anything else is a signal's number

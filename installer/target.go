@@ -25,6 +25,7 @@ type Choice struct {
 	Profile string        // a profile of that home; "" = itself
 	Look    bool          // nothing will be changed: another user's service will do, too
 	Stands  bool          // only one that is installed is meant; nobody becomes its account by that
+	Verb    string        // the command that asks, for the words of a refusal
 }
 
 func uidName(h Host) string {
@@ -68,7 +69,7 @@ func (h Host) Resolve(ctx context.Context, c Choice) (t Target, standing *Found,
 	if err != nil {
 		return t, nil, err
 	}
-	if err := h.scoped(kind, t.Scope, t.Account); err != nil && !c.Look {
+	if err := h.scoped(kind, t.Scope, t.Account, c.Verb); err != nil && !c.Look {
 		return t, nil, err
 	}
 	platform := filepath.Join(t.Account.Home, ".hermes")

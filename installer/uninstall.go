@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
@@ -27,7 +28,10 @@ func NewRemoval(o Observed, purge bool) (Plan, error) {
 	for _, path := range o.Theirs {
 		b.p.Kept = append(b.p.Kept, path+" (not ours)")
 	}
-	if !main.Exists && !o.Props.Known && len(o.extra) == 0 {
+	if main.Link == "/dev/null" {
+		b.p.Kept = append(b.p.Kept, main.Path+" (somebody masked the service)")
+	}
+	if !main.Exists && (!o.Props.Known || o.Props.Masked) && len(o.extra) == 0 {
 		b.purge(purge)
 		return b.p, nil
 	}
@@ -43,7 +47,7 @@ func NewRemoval(o Observed, purge bool) (Plan, error) {
 	}
 	for _, path := range slices.Sorted(maps.Keys(o.seen)) {
 		s := o.seen[path]
-		if path == o.notesFile() || !s.image().Exists || s.Link == "" && !s.Prov.Ours || slices.Contains(o.Theirs, path) {
+		if !o.mine(s) {
 			continue
 		}
 		if s.Prov.Edited && !purge {
@@ -67,8 +71,25 @@ func NewRemoval(o Observed, purge bool) (Plan, error) {
 
 func (t Target) notesFile() string { return t.notes() }
 
+// mine reports whether a file is one that a removal takes away. A link has nothing of ours in it:
+// only those by which a service of an image starts are, and no mask ever is.
+func (o Observed) mine(s Seen) bool {
+	switch {
+	case s.Path == o.notesFile() || !s.image().Exists || slices.Contains(o.Theirs, s.Path):
+		return false
+	case s.Link != "" && o.offline:
+		return s.Path != o.file()
+	}
+	return s.Prov.Ours
+}
+
 func (b *builder) purge(purge bool) {
 	for _, path := range b.o.Copies {
+		// A copy is named by what is in it; what else has such a name is somebody's own.
+		if s := b.o.seen[path]; s.Link != "" || !strings.HasSuffix(path, backupMark+atomicfile.Hash(s.Data)[:12]) {
+			b.p.Kept = append(b.p.Kept, path+" (not ours)")
+			continue
+		}
 		if !purge {
 			b.p.Kept = append(b.p.Kept, path+" (a copy; --purge removes it)")
 			continue

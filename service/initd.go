@@ -83,7 +83,7 @@ case "$1" in
 start) start ;;
 stop) stop ;;
 restart|force-reload) stop && start ;;
-status) running ;;
+status) running || exit 3 ;;
 *) echo "usage: $0 start|stop|restart|force-reload|status" >&2; exit 2 ;;
 esac
 `

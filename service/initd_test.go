@@ -34,6 +34,16 @@ func TestInitScripts(t *testing.T) {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
+	s.Name = "hermes-gateway-that-does-not-run"
+	f, err := s.SysV()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), sh, "-s", "status")
+	cmd.Stdin = strings.NewReader(f.Data)
+	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 3 { // by the LSB: it is not running
+		t.Errorf("status: %v %s", err, out)
+	}
 	s.Account = ""
 	if _, err := s.OpenRC(); err == nil {
 		t.Error("a script without an account")

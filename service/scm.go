@@ -20,6 +20,10 @@ func (s Spec) SCMLine() string {
 	return windowsLine(append(slices.Clone(s.Exec), "--home", s.Home))
 }
 
+// listSeparator is between the entries of a list of texts. reg.exe's own would be \0, with which a
+// directory may begin: C:\0.
+const listSeparator = "|"
+
 // SCM returns what makes the service one of the Windows Service Control Manager: its
 // commands in order, one a line, each a list of words in JSON. The first creates
 // it; that it starts with the machine is said later. It runs as an account of its own that has no password and no rights but those to its home.
@@ -38,6 +42,9 @@ func (s Spec) SCM() (File, error) {
 	maps.Copy(env, s.Env)
 	var set []string
 	for _, n := range slices.Sorted(maps.Keys(env)) {
+		if strings.Contains(env[n], listSeparator) {
+			return File{}, &InputError{"value of " + n, env[n], "no " + listSeparator}
+		}
 		set = append(set, n+"="+env[n])
 	}
 	var b strings.Builder
@@ -46,7 +53,7 @@ func (s Spec) SCM() (File, error) {
 		{"sc.exe", "description", name, Description},
 		{"sc.exe", "failure", name, "reset=", "3600", "actions=", "restart/5000/restart/5000/restart/5000"},
 		{"sc.exe", "failureflag", name, "1"}, // also where it only says that it failed
-		{"reg.exe", "add", `HKLM\SYSTEM\CurrentControlSet\Services\` + name, "/v", "Environment", "/t", "REG_MULTI_SZ", "/d", strings.Join(set, `\0`), "/f"},
+		{"reg.exe", "add", `HKLM\SYSTEM\CurrentControlSet\Services\` + name, "/v", "Environment", "/t", "REG_MULTI_SZ", "/s", listSeparator, "/d", strings.Join(set, listSeparator), "/f"},
 		{"icacls.exe", s.Home, "/grant", account + ":(OI)(CI)M", "/Q"},
 	} {
 		line, err := json.Marshal(words)

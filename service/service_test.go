@@ -131,6 +131,15 @@ func TestGoldens(t *testing.T) {
 		}
 	}
 	testkit.Golden(t, filepath.Join("testdata", "windows", windows.Startup().Name), []byte(windows.Startup().Data))
+	windows.Home = `/Users/R&D(x)/.hermes` // cmd would take that apart
+	if got := windows.Startup().Data; !strings.Contains(got, ` "/Users/R&D(x)/.hermes/gateway-service/Hermes_Gateway_work.js"`) {
+		t.Errorf("the Startup folder's entry: %s", got)
+	}
+	odd := system()
+	odd.Env = map[string]string{"A": "a|b"}
+	if f, err := odd.SCM(); err == nil {
+		t.Errorf("an entry that ends in its middle: %s", f.Data)
+	}
 	slot, err := system().S6()
 	if err != nil {
 		t.Fatal(err)
@@ -232,7 +241,7 @@ func TestInspect(t *testing.T) {
 		want Provenance
 	}{
 		"ours":          {data, Provenance{true, false, user().Home}},
-		"a line edited": {strings.Replace(data, "RestartSec=500ms", "RestartSec=50", 1), Provenance{true, true, user().Home}},
+		"a line edited": {strings.Replace(data, "RestartSec=100ms", "RestartSec=50", 1), Provenance{true, true, user().Home}},
 		"a line added":  {data + "\n[Service]\nNice=5\n", Provenance{true, true, user().Home}},
 		"somebody's":    {"[Unit]\nDescription=x\n", Provenance{}},
 		"nothing":       {"", Provenance{}},

@@ -93,7 +93,7 @@ func (s Spec) service(add func(section, name, value string)) {
 		set("Environment", quoted(kv))
 	}
 	set("Restart", "always")
-	set("RestartSec", "500ms")
+	set("RestartSec", "100ms")
 	set("RestartForceExitStatus", strconv.Itoa(int(exitcode.Restart)))
 	set("SuccessExitStatus", strconv.Itoa(int(exitcode.Restart)))
 	set("RestartPreventExitStatus", strconv.Itoa(int(exitcode.Config)))

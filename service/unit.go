@@ -58,9 +58,9 @@ func Stamp(home, body string) string {
 
 // Provenance is what the first line of a file says of it.
 type Provenance struct {
-	Ours   bool   // written by this program
-	Edited bool   // and changed since by somebody else
-	Home   string // that it serves
+	Ours   bool   `json:"ours"`           // written by this program
+	Edited bool   `json:"edited"`         // and changed since by somebody else
+	Home   string `json:"home,omitempty"` // that it serves
 }
 
 // Inspect tells where a unit file comes from.

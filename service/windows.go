@@ -104,7 +104,13 @@ func (s Spec) StopFile() string { return filepath.Join(s.Home, TaskDir, s.TaskNa
 // Startup returns what stands in the user's Startup folder where no task can be registered. It
 // needs no more than Name and Home.
 func (s Spec) Startup() File {
-	line := strings.ReplaceAll(windowsLine(s.launch()), "%", "%%")
+	words := s.launch()
+	for i, w := range words {
+		if words[i] = windowsLine([]string{w}); words[i] == w && strings.ContainsAny(w, "&|<>()^,;=") { // cmd's own
+			words[i] = `"` + w + `"`
+		}
+	}
+	line := strings.ReplaceAll(strings.Join(words, " "), "%", "%%")
 	return File{s.TaskName() + ".cmd", "@chcp 65001 >nul\r\n@start \"\" " + line + "\r\n"}
 }
 

@@ -248,6 +248,36 @@ func TestWayBackFails(t *testing.T) {
 	}
 }
 
+// TestDefaultDoesNotComeBack: the default gateway is the last to come back, and until it has the
+// manifest is there, by which upstream's program can go on as well.
+func TestDefaultDoesNotComeBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fleets()["user units"])
+	before := w.lasting(t)
+	if _, _, err := w.apply(t.Context(), multiplex); err != nil {
+		t.Fatal(err)
+	}
+	w.hook = func(at string) error {
+		if at == "restart default before" {
+			return errors.New("broken")
+		}
+		return nil
+	}
+	if _, _, err := w.apply(t.Context(), standalone); err == nil || w.unitsOf("work") == 0 {
+		t.Errorf("%v, %d units of work", err, w.unitsOf("work"))
+	}
+	if data, err := os.ReadFile(manifestPath(w.root())); err != nil || !strings.Contains(string(data), `"work"`) {
+		t.Errorf("the manifest: %v %s", err, data)
+	}
+	w.hook = nil
+	if _, _, err := w.apply(t.Context(), standalone); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, w.lasting(t)); diff != "" {
+		t.Errorf("not as before:\n%s", diff)
+	}
+}
+
 func (w *world) unitsOf(name string) (n int) {
 	for _, scope := range []string{"user", "system"} {
 		if _, err := os.Stat(w.unit(name, scope)); err == nil {

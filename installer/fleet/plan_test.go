@@ -49,7 +49,7 @@ func TestRefusalsAndNotices(t *testing.T) {
 		}, Migrate, []string{"duplicate-credential work"}, nil, nil, "profiles default and work"},
 		"the environment's side is named": {"user units", func(w *world) {
 			w.facts = map[string]Facts{"work": token("work/.env"), "default": token(FromEnvironment)}
-		}, Migrate, []string{"duplicate-credential work"}, nil, nil, "of default in the environment of this command"},
+		}, Migrate, []string{"duplicate-credential work"}, nil, nil, "of default in the environment of this command, TELEGRAM_BOT_TOKEN of work in work/.env; unset TELEGRAM_BOT_TOKEN where this command runs"},
 		"one profile's own twice": {"user units", func(w *world) {
 			f := token("x")
 			f.Claims = append(f.Claims, f.Claims...)

@@ -41,7 +41,7 @@ func newDoctor(st *state) *cobra.Command {
 }
 
 func (o *doctorOptions) run(ctx context.Context, env Env) error {
-	h, err := o.locate(env)
+	h, _, err := (&statusOptions{serviceOptions{homeOptions: o.homeOptions}}).look(ctx, env)
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ func (e *configError) Error() string           { return e.err.Error() }
 func (e *configError) Unwrap() error           { return e.err }
 func (e *configError) ExitCode() exitcode.Code { return exitcode.Config }
 
-// run runs the gateway. Under a manager that starts it again half a second later, one that
+// run runs the gateway. Under a manager that starts it again at once, one that
 // cannot start takes its time to fail; from the claim on the ledger of starts does that.
 func (o *runOptions) run(ctx context.Context, env Env) error {
 	began := env.Now()

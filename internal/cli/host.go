@@ -33,6 +33,7 @@ type serviceOptions struct {
 	json         bool
 	looks        bool // nothing is changed
 	installs     bool // a service that is not there yet may be meant
+	verb         string
 }
 
 func (o *serviceOptions) register(cmd *cobra.Command) {
@@ -113,9 +114,12 @@ func (o *serviceOptions) resolve(ctx context.Context, env Env) (h installer.Host
 		if o.root == "/" {
 			return h, t, nil, usagef("--root is the directory of an image; without it the service is installed on this machine")
 		}
+		if info, err := os.Stat(o.root); err != nil || !info.IsDir() {
+			return h, t, nil, usagef("--root %s: there is no such directory; unpack the image there first", o.root)
+		}
 	}
 	h = o.host(env)
-	c := installer.Choice{User: o.runAs, Home: o.home, Profile: o.profile, Look: o.looks, Stands: !o.installs}
+	c := installer.Choice{User: o.runAs, Home: o.home, Profile: o.profile, Look: o.looks, Stands: !o.installs, Verb: o.verb}
 	if c.Home == "" && o.root == "" {
 		c.Home = env.Getenv(home.EnvHome)
 	}

@@ -29,7 +29,7 @@ type installOptions struct {
 }
 
 func newInstall(st *state) *cobra.Command {
-	var o installOptions
+	o := installOptions{serviceOptions: serviceOptions{verb: "install"}}
 	cmd := &cobra.Command{
 		Use: "install [FLAGS]", Short: "Install the gateway as a service, enable and start it",
 		Long: "Brings the home's config up to date, writes the service's definition, enables it and starts it, and says done only\n" +
@@ -63,18 +63,17 @@ func newInstall(st *state) *cobra.Command {
 type installDoc struct {
 	installer.Report
 
-	Home    string             `json:"home"`
-	Pending bool               `json:"pending"` // with --dry-run: there is something to do
-	Diff    string             `json:"diff,omitempty"`
-	Refused *errorDoc          `json:"refused,omitempty"` // with --dry-run: why it would not be done
-	Nothing *installer.Refusal `json:"nothing,omitempty"` // why there is nothing to install on this host
+	Home    string    `json:"home"`
+	Pending bool      `json:"pending"` // with --dry-run: there is something to do
+	Diff    string    `json:"diff,omitempty"`
+	Refused *errorDoc `json:"refused,omitempty"` // with --dry-run: why it would not be done
 }
 
 func (o *installOptions) run(ctx context.Context, env Env) error {
 	o.installs = true
 	h, t, standing, err := o.resolve(ctx, env)
 	if err != nil {
-		return o.nothing(env, "install", err)
+		return o.nothing(env, err)
 	}
 	if !o.force && !h.Offline {
 		if err := unserved(t.Home); err != nil { // its own gateway would park at once
@@ -92,6 +91,9 @@ func (o *installOptions) run(ctx context.Context, env Env) error {
 		d, err := h.Desired(r.Spec, t, r.Options)
 		if err != nil {
 			return err
+		}
+		if o.json {
+			return printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: o.verb, Result: map[string]any{"files": d.Printed()}})
 		}
 		_, err = fmt.Fprint(env.Stdout, d.Text())
 		return err
@@ -119,13 +121,13 @@ func (o *installOptions) run(ctx context.Context, env Env) error {
 }
 
 // nothing prints why there is nothing to install, where that is fine.
-func (o *serviceOptions) nothing(env Env, command string, err error) error {
+func (o *installOptions) nothing(env Env, err error) error {
 	r, ok := errors.AsType[*installer.Refusal](err)
 	if !ok || r.Code != exitcode.OK {
 		return err
 	}
 	if o.json {
-		return printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: command, Result: installDoc{Nothing: r}})
+		return printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: o.verb, Result: map[string]any{"nothing": r}})
 	}
 	_, err = fmt.Fprintln(env.Stdout, r.Error())
 	return err

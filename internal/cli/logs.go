@@ -18,6 +18,12 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 )
 
+// logsDoc is the result of logs --json.
+type logsDoc struct {
+	Log   string   `json:"log"`   // the file; what the journal alone has comes after it
+	Lines []string `json:"lines"` // the oldest first
+}
+
 type logsOptions struct {
 	homeOptions
 	lines int
@@ -63,10 +69,11 @@ func (o *logsOptions) run(ctx context.Context, env Env) error {
 	}
 	lines = lines[max(0, len(lines)-o.lines):]
 	if o.json {
-		for i, l := range lines {
-			lines[i] = strings.TrimSuffix(l, "\n")
+		doc := logsDoc{Log: path, Lines: []string{}}
+		for _, l := range lines {
+			doc.Lines = append(doc.Lines, strings.TrimSuffix(l, "\n"))
 		}
-		return printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: "logs", Result: map[string]any{"file": path, "lines": append([]string{}, lines...)}})
+		return printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: "logs", Result: doc})
 	}
 	_, err = fmt.Fprint(env.Stdout, strings.Join(lines, ""))
 	return err

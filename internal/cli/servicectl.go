@@ -16,8 +16,7 @@ import (
 // controlOptions are those of start, stop and restart.
 type controlOptions struct {
 	serviceOptions
-	verb string
-	do   func(h installer.Host, ctx context.Context, o installer.Observed) (installer.Outcome, error)
+	do func(h installer.Host, ctx context.Context, o installer.Observed) (installer.Outcome, error)
 }
 
 func newStart(st *state) *cobra.Command {
@@ -37,7 +36,7 @@ func newRestart(st *state) *cobra.Command {
 }
 
 func newControl(st *state, verb, short, long string, do func(installer.Host, context.Context, installer.Observed) (installer.Outcome, error)) *cobra.Command {
-	o := controlOptions{verb: verb, do: do}
+	o := controlOptions{serviceOptions: serviceOptions{verb: verb}, do: do}
 	cmd := &cobra.Command{
 		Use: verb + " [FLAGS]", Short: short, Long: long, DisableFlagsInUseLine: true, Example: "  hermes-appliance " + verb, Args: cobra.NoArgs,
 	}
@@ -100,6 +99,9 @@ func (o *controlOptions) run(ctx context.Context, env Env) error {
 		return printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: o.verb, Result: out})
 	}
 	text := out.Unit + ": " + out.Did
+	if out.Did == "nothing" {
+		text += " to do"
+	}
 	if out.PID > 0 {
 		text += fmt.Sprintf(", process %d", out.PID)
 	}

@@ -39,6 +39,7 @@ func newStatus(st *state) *cobra.Command {
 
 // statusDoc is the result of status --json.
 type statusDoc struct {
+	Home    string          `json:"home"`
 	Running bool            `json:"running"`
 	Status  *gateway.Status `json:"status,omitempty"` // of the running gateway, else what the last one left
 	// Service is the installed service of this home; nil = none is, or none could be.
@@ -50,7 +51,7 @@ func gatewayStatus(ctx context.Context, h home.Home, env Env) (statusDoc, error)
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	var s gateway.Status
-	doc := statusDoc{Status: &s}
+	doc := statusDoc{Home: h.Dir, Status: &s}
 	err := control.Call(ctx, h, temp(env), "status", &s)
 	switch {
 	case err == nil:
@@ -81,17 +82,23 @@ func (o *statusOptions) run(ctx context.Context, env Env) error {
 		return err
 	}
 	doc.Service = installed
-	if o.json {
-		if err := printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: "status", Result: doc}); err != nil {
-			return err
+	var outcome *codeError
+	if !doc.Running {
+		outcome = &codeError{exitcode.Error, ""}
+	}
+	if !o.json {
+		_, err = fmt.Fprint(env.Stdout, doc.text())
+	} else {
+		e := envelope{Schema: schemaVersion, Command: "status", Result: doc}
+		if outcome != nil {
+			e.Exit, outcome.msg = int(outcome.code), "no gateway runs"
 		}
-	} else if _, err := fmt.Fprint(env.Stdout, doc.text()); err != nil {
+		err = printJSON(env.Stdout, e)
+	}
+	if err != nil || outcome == nil {
 		return err
 	}
-	if !doc.Running {
-		return &codeError{exitcode.Error, ""}
-	}
-	return nil
+	return outcome
 }
 
 // look finds the home that is meant, and its service if one is installed. Where no service can
@@ -139,9 +146,9 @@ func (d statusDoc) gateway() string {
 	var b strings.Builder
 	switch {
 	case d.Status == nil:
-		return "no gateway runs, and none has run on this home\n"
+		return "no gateway runs, and none has run on " + d.Home + "\n"
 	case !d.Running:
-		fmt.Fprintf(&b, "no gateway runs; the last one ended %s", d.Status.Phase)
+		fmt.Fprintf(&b, "no gateway runs; the last one was %s", d.Status.Phase)
 		if d.Status.Reason != "" {
 			b.WriteString(": " + d.Status.Reason)
 		}

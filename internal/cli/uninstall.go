@@ -20,7 +20,7 @@ type uninstallOptions struct {
 }
 
 func newUninstall(st *state) *cobra.Command {
-	var o uninstallOptions
+	o := uninstallOptions{installOptions: installOptions{serviceOptions: serviceOptions{verb: "uninstall"}}}
 	cmd := &cobra.Command{
 		Use: "uninstall [FLAGS]", Short: "Stop the service and take it off the host",
 		Long: "Stops the service, disables it and removes what install wrote. The home stays as it is, and so does what somebody\n" +
@@ -42,7 +42,7 @@ func newUninstall(st *state) *cobra.Command {
 func (o *uninstallOptions) run(ctx context.Context, env Env) error {
 	h, t, _, err := o.resolve(ctx, env)
 	if err != nil {
-		return o.nothing(env, "uninstall", err)
+		return o.nothing(env, err)
 	}
 	rep, err := h.Uninstall(ctx, t, o.purge, o.dryRun)
 	doc := installDoc{Report: rep, Home: t.Home.Dir}
