@@ -7,7 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 )
 
 func TestMkdir(t *testing.T) {
@@ -82,4 +87,36 @@ func TestRemove(t *testing.T) {
 		}
 	}
 	wantNames(t, dir)
+}
+
+// TestStagedStaysInItsDirectory: a directory that is exchanged for another between the steps of a
+// write neither gets the file nor keeps what was staged.
+func TestStagedStaysInItsDirectory(t *testing.T) {
+	t.Parallel()
+	testkit.Need(t, "posix", runtime.GOOS != "windows", "a directory with an open file cannot be renamed there")
+	for name, end := range map[string]func(*Staged) error{"commit": (*Staged).Commit, "discard": (*Staged).Discard} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			top := t.TempDir()
+			testkit.WriteTree(t, top, map[string]string{"a/f": "old", "b/f": "another's", "b/.f.new": "another's"})
+			dir := func(s string) string { return filepath.Join(top, s) }
+			st, err := Writer{}.Stage(filepath.Join(dir("a"), "f"), []byte("new"), Options{Temp: ".f.new"})
+			if err == nil {
+				err = errors.Join(os.Rename(dir("a"), dir("moved")), os.Rename(dir("b"), dir("a")))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(end(st), st.Discard()); err != nil {
+				t.Error(err)
+			}
+			want := map[string]string{"a/f": "another's", "a/.f.new": "another's", "moved/f": "old"}
+			if name == "commit" {
+				want["moved/f"] = "new"
+			}
+			if diff := cmp.Diff(want, testkit.ReadTree(t, top)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
 }

@@ -30,7 +30,8 @@ type Staged struct {
 
 	w    Writer
 	data []byte
-	gone bool // the staged file was renamed or discarded: Temp is not ours any more
+	dir  *os.Root // where the staged file is, whatever its path leads to by now
+	gone bool     // the staged file was renamed or discarded: Temp is not ours any more
 }
 
 // Stage writes data beside the file that path leads to. Nothing the file's readers see has
@@ -62,9 +63,12 @@ func (w Writer) Stage(path string, data []byte, o Options) (*Staged, error) {
 	if o.Umask && info == nil {
 		perm = o.Mode
 	}
-	f, err := os.OpenFile(st.Temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
-	if err != nil {
+	if st.dir, err = os.OpenRoot(filepath.Dir(target)); err != nil {
 		return nil, err
+	}
+	f, err := st.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm.Perm())
+	if err != nil {
+		return nil, errors.Join(at(err, st.Temp), st.dir.Close())
 	}
 	if err := w.fill(st, f, info, o); err != nil {
 		return nil, errors.Join(err, st.Discard())
@@ -139,15 +143,15 @@ func (s *Staged) Commit() error {
 	if err := s.w.step(OpRename, s.Target); err != nil {
 		return err
 	}
-	if err := os.Rename(s.Temp, s.Target); err != nil {
+	if err := s.dir.Rename(filepath.Base(s.Temp), filepath.Base(s.Target)); err != nil {
 		if crossesMount(err) {
 			s.InPlace = "it is a mount point of its own"
 			return fmt.Errorf("%s: %w: %s", s.Target, ErrInPlace, s.InPlace)
 		}
-		return err
+		return at(err, s.Target)
 	}
 	s.gone = true
-	return s.w.SyncDir(filepath.Dir(s.Target))
+	return errors.Join(s.w.SyncDir(filepath.Dir(s.Target)), s.dir.Close())
 }
 
 // CommitInPlace overwrites the target with the staged content. A crash in it leaves a
@@ -161,9 +165,20 @@ func (s *Staged) Discard() error {
 		return nil
 	}
 	s.gone = true
-	err := os.Remove(s.Temp)
+	err := s.dir.Remove(filepath.Base(s.Temp))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		err = nil
+	}
+	return errors.Join(at(err, s.Temp), s.dir.Close())
+}
+
+// at makes an error of an operation in a directory name the whole path.
+func at(err error, path string) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return &fs.PathError{Op: p.Op, Path: path, Err: p.Err}
+	}
+	if l, ok := errors.AsType[*os.LinkError](err); ok {
+		return &os.LinkError{Op: l.Op, Old: l.Old, New: path, Err: l.Err}
 	}
 	return err
 }
