@@ -242,6 +242,11 @@ func (t *Tenant) open(ctx context.Context, turn *gateway.Turn, modelName string)
 		return nil, err
 	}
 	a := &turn.Ask
+	if !a.Stateless { // before there is a session, so that none is left behind
+		if err := store.Fits(len(a.History)); err != nil {
+			return nil, err
+		}
+	}
 	id := a.Session
 	if id == "" && a.Key != "" {
 		if s, err := store.Resume(ctx, a.Source, a.Key); err == nil {
