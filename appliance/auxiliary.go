@@ -93,7 +93,7 @@ func (w *work) side(ctx context.Context, a auxiliary, req model.Request) (string
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	req.Effort = a.effort
-	got, err := models{w.t.rt.models}.Stream(ctx, a.route, req, nil)
+	got, err := models{w.t.rt.models, w.b.redact}.Stream(ctx, a.route, req, nil)
 	if err != nil {
 		return "", err
 	}

@@ -149,7 +149,7 @@ func (r *Runtime) tidyCheckpoints() {
 }
 
 func (t *Tenant) tidyCheckpoints(ctx context.Context) {
-	log := t.rt.log.With("profile", t.home.Profile)
+	log := t.log()
 	ctx, b, err := t.bind(ctx)
 	if err != nil {
 		return // a turn of the profile says so

@@ -26,7 +26,7 @@ func (w *work) permit(ctx context.Context, command, dir string, policy *config.T
 	if err != nil {
 		return "", err
 	}
-	lists := approval.NewLists(w.t.rt.env.Allowlists(), w.t.rt.log)
+	lists := approval.NewLists(w.t.rt.env.Allowlists(), w.t.log())
 	talk := w.root().session // a subagent works for the conversation of its turn, and by its grants
 	granted, yolo := w.t.rt.grants.Granted(w.t.home.Dir, talk)
 	c := approval.Context{

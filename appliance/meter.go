@@ -45,7 +45,7 @@ func (t *Tenant) meter(b bound, routes []model.Route) *meter {
 	defer t.counting.Unlock()
 	if t.counts == nil {
 		t.counts = metrics.New(metrics.Options{
-			Home: t.home.Dir, Tools: tool.Names(), Providers: publicProviders(), Now: t.rt.now, Log: t.rt.log.With("profile", t.home.Profile),
+			Home: t.home.Dir, Tools: tool.Names(), Providers: publicProviders(), Now: t.rt.now, Log: t.log(),
 		})
 	}
 	m.store = t.counts

@@ -28,7 +28,8 @@ type Runtime struct {
 	Turns *gateway.Turns
 
 	env       *Environments
-	log       *slog.Logger
+	log       *slog.Logger // hides in a profile's records its secrets
+	veils     *veils
 	now       func() time.Time
 	version   string
 	processes *process.Registry
@@ -56,6 +57,8 @@ type RuntimeOptions struct {
 	Version      string
 	PID          int              // of this process: commands must not end it
 	Active       func(active int) // told how many turns run; nil = nobody
+
+	veils *veils // those that Log has; nil = it has none yet
 }
 
 // NewRuntime returns a runtime that serves no profile yet. Values of ctx are kept; its end is
@@ -63,10 +66,15 @@ type RuntimeOptions struct {
 func NewRuntime(ctx context.Context, o RuntimeOptions) *Runtime {
 	base, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	r := &Runtime{
-		Turns: gateway.NewTurns(o.Now, o.Active), env: o.Environments, log: o.Log, now: o.Now, version: o.Version, pid: o.PID,
-		processes: process.New(o.Log), models: model.New(nil), base: base, stop: stop, tenants: map[profile.Key]*Tenant{},
+		Turns: gateway.NewTurns(o.Now, o.Active), env: o.Environments, now: o.Now, version: o.Version, pid: o.PID,
+		models: model.New(nil), base: base, stop: stop, tenants: map[profile.Key]*Tenant{},
 	}
-	r.servers = mcp.New(base, mcp.Config{Processes: r.processes, Log: o.Log, Version: o.Version, Sample: r.sample})
+	if r.log, r.veils = o.Log, o.veils; r.veils == nil {
+		r.veils = &veils{}
+		r.log = r.veils.logger(o.Log)
+	}
+	r.processes = process.New(r.log)
+	r.servers = mcp.New(base, mcp.Config{Processes: r.processes, Log: r.log, Version: o.Version, Sample: r.sample})
 	return r
 }
 

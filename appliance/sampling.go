@@ -75,7 +75,7 @@ func (r *Runtime) sample(ctx context.Context, req mcp.SampleRequest) (mcp.Sample
 		}
 		ask.Messages = append(ask.Messages, model.Text(role, m.Text))
 	}
-	got, err := models{r.models}.Stream(ctx, route, ask, nil)
+	got, err := models{r.models, w.b.redact}.Stream(ctx, route, ask, nil)
 	if err != nil {
 		return mcp.Sample{}, err
 	}

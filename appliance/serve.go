@@ -66,6 +66,8 @@ const (
 // when it returns.
 func Serve(ctx context.Context, o ServeOptions) error {
 	h := o.Environments.o.Launch
+	hide := &veils{}
+	o.Log = hide.logger(o.Log)
 	s := &server{o: o, home: h, pause: make(chan struct{}), beats: make(chan struct{}, 1)}
 	// Last of all, so that it also sees a home that cannot be given back.
 	defer func() { s.stopping.Stop() }()
@@ -93,7 +95,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 		return nil
 	}
 	s.rt = NewRuntime(ctx, RuntimeOptions{
-		Environments: o.Environments, Log: o.Log, Now: o.Now, Version: o.Version, PID: claim.Record.PID,
+		Environments: o.Environments, Log: o.Log, Now: o.Now, Version: o.Version, PID: claim.Record.PID, veils: hide,
 		Active: func(n int) { s.state.Update(func(s *gateway.Status) { s.Agents = n }) },
 	})
 	s.runtime.Store(s.rt)

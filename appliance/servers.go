@@ -27,7 +27,7 @@ type servers struct {
 // apply makes the servers those of the config of now; nothing happens while it says the same.
 // A server that must not be started is logged and left out.
 func (s *servers) apply(ctx context.Context, b bound) {
-	log := s.t.rt.log.With("profile", s.t.home.Profile)
+	log := s.t.log()
 	entries, err := b.view.Map("mcp_servers")
 	if err != nil {
 		log.Warn("MCP servers are left as they are", "error", err)

@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/agent"
 	"github.com/hermes-appliance/hermes-appliance/appliance/config"
@@ -41,6 +43,7 @@ type Tenant struct {
 	term  terminals
 	mcp   servers
 	lives lifetimes
+	veil  atomic.Pointer[veil] // of the last activity; nil = there was none
 
 	choosing sync.Mutex // of the sandbox's image
 
@@ -59,6 +62,9 @@ func (t *Tenant) Name() string { return t.home.Profile }
 
 // Key is the home key that turns of this profile are filed under.
 func (t *Tenant) Key() string { return string(t.key) }
+
+// log is the gateway's, with the profile's name in each record: its secrets are hidden there.
+func (t *Tenant) log() *slog.Logger { return t.rt.log.With("profile", t.home.Profile) }
 
 // bound is what one activity of the profile works with: its secrets and its config of now.
 type bound struct {
@@ -90,40 +96,6 @@ func (t *Tenant) bind(ctx context.Context) (context.Context, bound, error) {
 	return ctx, b, nil
 }
 
-// redactor hides the profile's own secrets; it knows no other profile's.
-func (t *Tenant) redactor(b bound) *redact.Redactor {
-	on := redact.Switch(redact.Lookups{
-		Scope: func() (string, bool) { return b.lookup("HERMES_REDACT_SECRETS") },
-		Config: func() (bool, bool, error) {
-			if !b.view.Has("security", "redact_secrets") {
-				return false, false, nil
-			}
-			v, err := b.view.Bool("security", "redact_secrets")
-			return v, err == nil, err
-		},
-	})
-	return redact.New(on, t.hidden(b.scope))
-}
-
-// hidden are the values of a scope that are secrets, those of credentials that are known as such
-// last: of very many the first are left out.
-func (t *Tenant) hidden(scope *secret.Scope) []string {
-	policy := t.rt.env.policy
-	var known, others []string
-	for _, v := range scope.Values() {
-		if v.Origin.Kind == secret.Launch || policy.Global(v.Name) {
-			continue // of the host; a path or a locale is no secret
-		}
-		switch tier, _ := policy.Tier(v.Name); {
-		case tier > 0:
-			known = append(known, v.Text.Reveal())
-		case policy.Secretive(v.Name) || v.Origin.Kind == secret.Sourced:
-			others = append(others, v.Text.Reveal())
-		}
-	}
-	return append(others, known...)
-}
-
 // Sessions opens the profile's state.db, once. A failure is not remembered but for the health.
 func (t *Tenant) Sessions(ctx context.Context) (*session.Store, error) {
 	t.opening.Lock()
@@ -142,7 +114,7 @@ func (t *Tenant) openSessions(ctx context.Context) (*session.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := session.Options{Log: t.rt.log.With("profile", t.home.Profile), Role: "gateway", Now: t.rt.now}
+	o := session.Options{Log: t.log(), Role: "gateway", Now: t.rt.now}
 	if t.home.Profile != home.Default {
 		o.Profile = t.home.Profile
 	}
@@ -270,6 +242,11 @@ func (t *Tenant) open(ctx context.Context, turn *gateway.Turn, modelName string)
 		return nil, err
 	}
 	a := &turn.Ask
+	if !a.Stateless { // before there is a session, so that none is left behind
+		if err := store.Fits(len(a.History)); err != nil {
+			return nil, err
+		}
+	}
 	id := a.Session
 	if id == "" && a.Key != "" {
 		if s, err := store.Resume(ctx, a.Source, a.Key); err == nil {

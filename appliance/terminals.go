@@ -58,7 +58,7 @@ func (x *terminals) take(ctx context.Context, policy *config.Terminal) (backend,
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.procs == nil {
-		x.procs = terminal.NewProcs(terminal.ProcsConfig{Log: x.t.rt.log, Now: x.t.rt.now})
+		x.procs = terminal.NewProcs(terminal.ProcsConfig{Log: x.t.log(), Now: x.t.rt.now})
 	}
 	now := fingerprint(policy)
 	if x.backend != nil && x.made == now {
@@ -73,7 +73,7 @@ func (x *terminals) take(ctx context.Context, policy *config.Terminal) (backend,
 		return nil, nil, err
 	}
 	c := terminal.Config{
-		Host: host, Log: x.t.rt.log.With("profile", x.t.home.Profile), Temp: "/tmp",
+		Host: host, Log: x.t.log(), Temp: "/tmp",
 		Env:   func(ctx context.Context, k process.Kind) (terminal.Env, error) { return x.env(ctx, k, policy) },
 		Login: terminal.LoginFiles(policy.Strings("shell_init_files"), policy.Bool("auto_source_bashrc")),
 		Spill: &terminal.Spill{Dir: filepath.Join(dir, "terminal-output"), Now: x.t.rt.now},
@@ -133,7 +133,7 @@ func (x *terminals) host(ctx context.Context, policy *config.Terminal) (terminal
 				rt.log.Info("removed containers that had stopped long ago", "profile", x.t.home.Profile, "count", n)
 			}
 		}
-		return docker.New(docker.Config{Engine: engine, Spec: spec, Registry: rt.processes, Log: rt.log}), nil
+		return docker.New(docker.Config{Engine: engine, Spec: spec, Registry: rt.processes, Log: x.t.log()}), nil
 	default:
 		return nil, fmt.Errorf("terminal.backend: %s cannot be used here yet; use local or docker", backend)
 	}
@@ -162,7 +162,7 @@ func (x *terminals) temp(policy *config.Terminal, cache string) string {
 		return x.t.rt.env.Getenv(name)
 	}
 	if err := x.files.Mkdir(filepath.Join(cache, "terminal"), 0o700); err != nil {
-		x.t.rt.log.Warn("no directory for shell snapshots in the home", "error", err)
+		x.t.log().Warn("no directory for shell snapshots in the home", "error", err)
 	}
 	return local.TempDir(lookup, x.t.home.Dir, system, usable)
 }

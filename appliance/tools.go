@@ -18,7 +18,7 @@ import (
 // tools are what the model of this turn may call.
 func (w *work) tools(ctx context.Context) (*tool.Set, error) {
 	spill := &tool.Spill{Home: w.t.home.Dir, Now: w.t.rt.now}
-	r := tool.NewRegistry(w.t.rt.log.With("profile", w.t.home.Profile), w.b.redact.String, spill)
+	r := tool.NewRegistry(w.t.log(), w.b.redact.String, spill)
 	memory := &tool.Memory{Home: w.t.home.Dir, NoteOff: w.off("memory", "memory_enabled"), UserOff: w.off("memory", "user_profile_enabled")}
 	web := &tool.Web{Redact: w.b.redact.String}
 	if w.b.view.Has("security", "allow_private_urls") {
@@ -39,7 +39,7 @@ func (w *work) tools(ctx context.Context) (*tool.Set, error) {
 	}
 	for _, m := range w.t.mcp.tools(ctx, w) {
 		if err := r.Add(m); err != nil {
-			w.t.rt.log.Warn("a tool of an MCP server is left out", "tool", m.Name, "error", err)
+			w.t.log().Warn("a tool of an MCP server is left out", "tool", m.Name, "error", err)
 		}
 	}
 	offer := tool.Offer{Platform: strings.ReplaceAll(w.source(), "-", "_"), Toolsets: w.askedToolsets()}
@@ -106,7 +106,7 @@ func (w *work) commands(ctx context.Context) (*terminal.Tools, terminal.Backend,
 	return terminal.NewTools(terminal.ToolsConfig{
 		Backend: func(context.Context) (terminal.Backend, error) { return backend, nil },
 		Procs:   w.t.term.procs, Timeout: policy.Seconds("timeout"), Fail: policy.Text("degraded_mode") == "fail",
-		Redact: func(text, _ string) string { return w.b.redact.String(text) }, Log: w.t.rt.log, Now: w.t.rt.now,
+		Redact: func(text, _ string) string { return w.b.redact.String(text) }, Log: w.t.log(), Now: w.t.rt.now,
 	}), backend, policy, nil
 }
 

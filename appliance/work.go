@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/appliance/config"
 	"github.com/hermes-appliance/hermes-appliance/appliance/gateway"
 	"github.com/hermes-appliance/hermes-appliance/appliance/model"
+	"github.com/hermes-appliance/hermes-appliance/appliance/redact"
 	"github.com/hermes-appliance/hermes-appliance/appliance/terminal"
 	"github.com/hermes-appliance/hermes-appliance/appliance/tool"
 )
@@ -46,8 +47,8 @@ func (w *work) options(ctx context.Context, routes []model.Route) (agent.Options
 		return agent.Options{}, err
 	}
 	o := agent.Options{
-		Model: models{w.t.rt.models}, Routes: routes, Tools: &toolbox{set, w}, Redact: w.b.redact.String,
-		Log: w.t.rt.log.With("profile", w.t.home.Profile), Effort: w.turn.Ask.Effort,
+		Model: models{w.t.rt.models, w.b.redact}, Routes: routes, Tools: &toolbox{set, w}, Redact: w.b.redact.String,
+		Log: w.t.log(), Effort: w.turn.Ask.Effort,
 		Prompt: func(ctx context.Context) (string, error) { return w.prompt(ctx, set) }, Meter: w.meter, Auxiliary: w.compressor(ctx),
 	}
 	if o.Effort == "" {
@@ -92,13 +93,17 @@ func (w *work) compression(c *agent.Compression) error {
 }
 
 // models answers through a provider, or by rehearsal where there is none.
-type models struct{ client *model.Client }
+type models struct {
+	client *model.Client
+	hide   *redact.Redactor
+}
 
 // Stream implements [agent.Model].
 func (m models) Stream(ctx context.Context, r model.Route, req model.Request, emit func(model.Delta)) (model.Answer, error) {
 	if r.APIMode == model.RehearsalMode {
 		return model.Rehearsal{}.Stream(ctx, r, req, emit)
 	}
+	r.Hide = m.hide
 	return m.client.Stream(ctx, r, req, emit)
 }
 

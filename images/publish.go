@@ -93,8 +93,12 @@ func (r *Registry) prepare(ctx context.Context, o PublishOptions) (p *publicatio
 		return nil, err
 	}
 	p.at = o.Repository.WithDigest(DigestOf(p.index.data))
-	if rolling := rollingOf(o.Tags, p.facts.version); rolling != RollingTag && o.Repository.Production() {
-		return nil, fmt.Errorf("%s: tags go with %s there, not with %s", o.Repository.Name, RollingTag, rolling)
+	own := RollingTag
+	if o.Repository.gateway() {
+		own = LatestTag
+	}
+	if rolling := rollingOf(o.Tags, p.facts.version); rolling != own && o.Repository.Production() {
+		return nil, fmt.Errorf("%s: tags go with %s there, not with %s", o.Repository.Name, own, rolling)
 	}
 	if p.tags, err = checkTags(o.Tags, p.facts.version); err != nil {
 		return nil, err

@@ -17,6 +17,8 @@ import (
 const (
 	// DefaultRepository is where the project publishes, as users write it.
 	DefaultRepository = "nousresearch/hermes-sandbox"
+	// GatewayRepository is where it publishes the gateway's image, on ghcr.io.
+	GatewayRepository = "hermes-appliance/hermes-appliance"
 	// RollingTag is the tag of the sandbox image that follows stable releases.
 	RollingTag = "desktop"
 	// LatestTag is that of the gateway's image.
@@ -140,8 +142,13 @@ func loopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// Production reports whether r is the project's own repository, on any registry and below
-// any prefix, as a mirror has one.
-func (r Ref) Production() bool {
-	return r.path() == DefaultRepository || strings.HasSuffix(r.path(), "/"+DefaultRepository)
+// Production reports whether r is one of the project's own repositories, on any registry and
+// below any prefix, as a mirror has one.
+func (r Ref) Production() bool { return r.is(DefaultRepository) || r.gateway() }
+
+// gateway reports whether r is the one of the gateway's image.
+func (r Ref) gateway() bool { return r.is(GatewayRepository) }
+
+func (r Ref) is(repository string) bool {
+	return r.path() == repository || strings.HasSuffix(r.path(), "/"+repository)
 }

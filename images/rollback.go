@@ -25,7 +25,7 @@ func (r *Registry) Rollback(ctx context.Context, o RollbackOptions) (TagMove, er
 	if o.Tag.Tag != RollingTag && o.Tag.Tag != LatestTag || o.Tag.Digest != "" {
 		return TagMove{}, fmt.Errorf("%s: only %s and %s go back, release tags never move", o.Tag, repo.WithTag(RollingTag), LatestTag)
 	}
-	if err := o.Run.Guard(repo); err != nil {
+	if err := o.Run.GuardBack(repo); err != nil {
 		return TagMove{}, err
 	}
 	cur, err := r.manifest(ctx, o.Tag)

@@ -261,6 +261,11 @@ func TestLatest(t *testing.T) {
 	if _, err := d.Publish(t.Context(), o); err == nil || !strings.Contains(err.Error(), RollingTag) {
 		t.Errorf("latest of the sandbox: %v", err)
 	}
+	o = d.options(imagesOf(t, "1.2.0"), RollingTag)
+	o.Repository, o.Run = Ref{Name: "ghcr.io/hermes-appliance/hermes-appliance"}, Run{CI: true, Event: "push", Tag: true, Publish: true}
+	if _, err := d.Publish(t.Context(), o); err == nil || !strings.Contains(err.Error(), LatestTag) {
+		t.Errorf("desktop of the gateway: %v", err)
+	}
 }
 
 func imagesOf(t *testing.T, version string) []*Image {
@@ -336,6 +341,15 @@ func TestGuard(t *testing.T) {
 		{"nousresearch/hermes-sandbox", Run{CI: true, Event: "push", Publish: true}, false},
 		{"nousresearch/hermes-sandbox", Run{CI: true, Event: "pull_request", Publish: true}, false},
 		{"nousresearch/hermes-sandbox", Run{CI: true}, false},
+		{"ghcr.io/hermes-appliance/hermes-appliance", Run{}, false},
+		{"mirror.example/hub/hermes-appliance/hermes-appliance", Run{}, false},
+		{"ghcr.io/hermes-appliance/hermes-appliance", Run{Named: "ghcr.io/hermes-appliance/hermes-appliance"}, false},
+		{"ghcr.io/hermes-appliance/hermes-appliance", release, false},
+		{"ghcr.io/hermes-appliance/hermes-appliance", Run{CI: true, Event: "push", Publish: true}, false},
+		{"ghcr.io/hermes-appliance/hermes-appliance", Run{CI: true, Event: "push", Tag: true}, false},
+		{"ghcr.io/hermes-appliance/hermes-appliance", Run{CI: true, Event: "push", Tag: true, Publish: true}, true},
+		{"ghcr.io/hermes-appliance/hermes-appliance", dispatch, true},
+		{"ghcr.io/me/hermes-appliance", Run{}, true},
 		{"me/hermes-sandbox", Run{}, true},
 		{"nousresearch/hermes-sandbox-test", Run{}, true},
 		{"localhost:5000/not-nousresearch/hermes-sandbox", Run{}, true},
@@ -346,6 +360,23 @@ func TestGuard(t *testing.T) {
 		}
 		if err := tt.run.Guard(ref); (err == nil) != tt.ok || err != nil && !errors.Is(err, ErrGuarded) {
 			t.Errorf("%s in %+v: %v", tt.name, tt.run, err)
+		}
+	}
+}
+
+// TestGuardBack: a rollback by hand must name the production repository twice.
+func TestGuardBack(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"ghcr.io/hermes-appliance/hermes-appliance", "docker.io/nousresearch/hermes-sandbox"} {
+		repo := Ref{Name: name}
+		for run, ok := range map[Run]bool{
+			{}: false, {Publish: true, Named: "true"}: false, {Named: name}: true, {Named: name + "x"}: false,
+			{CI: true, Event: "pull_request", Named: name}: false, {CI: true, Event: "workflow_dispatch", Publish: true}: true,
+		} {
+			err := run.GuardBack(repo)
+			if (err == nil) != ok || err != nil && (!errors.Is(err, ErrGuarded) || !strings.Contains(err.Error(), "HERMES_IMAGES_PUBLISH="+name)) {
+				t.Errorf("%s in %+v: %v", name, run, err)
+			}
 		}
 	}
 }

@@ -222,12 +222,16 @@ func (s Spec) checkLists() error {
 			return &InputError{"socket " + k.Name, k.Listen, "address:port, or an absolute path without spaces"}
 		}
 	}
-	switch s.Hardening {
+	return s.Hardening.Check()
+}
+
+// Check refuses a profile that there is none of; "" is one.
+func (h Hardening) Check() error {
+	switch h {
 	case "", Balanced, Agent, Unlocked:
-	default:
-		return &InputError{"hardening", string(s.Hardening), "balanced, agent or none"}
+		return nil
 	}
-	return nil
+	return &InputError{"hardening", string(h), "balanced, agent or none"}
 }
 
 // text refuses what would end a line or be invisible in it.

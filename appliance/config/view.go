@@ -278,6 +278,17 @@ func (v View) section(path []string) (any, error) {
 	return out, nil
 }
 
+// Each calls f with every value of every file, also of those that another file decides, and the
+// key it stands behind. What cannot be decoded nobody can read, and it is left out.
+func (v View) Each(f func(key string, value any)) {
+	for _, l := range v.leaves {
+		w := walker{layer: l.layer, left: maxValues}
+		if x, err := w.decode(l.node, v.lookup.expand, 0); err == nil {
+			f(l.key.Value, x)
+		}
+	}
+}
+
 // TopLevel returns the scalars at the top of the user's and the administrator's file, as
 // upstream copies them into the environment; defaults are not among them, nor is the version
 // of the file or a null. The map is the caller's.

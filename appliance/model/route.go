@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hermes-appliance/hermes-appliance/appliance/redact"
 	"github.com/hermes-appliance/hermes-appliance/appliance/secret"
 )
 
@@ -37,6 +38,7 @@ type Route struct {
 	Key      secret.Text
 	APIMode  APIMode // "" = ChatCompletions
 
+	Hide    *redact.Redactor  // of the profile, for a provider's words in errors; nil = what looks like a secret
 	Headers map[string]string // added to each request; they win over ours
 	// Extra are fields of the request body (extra_body); they win over ours, null removes.
 	Extra map[string]json.RawMessage

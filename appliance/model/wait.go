@@ -95,7 +95,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 const maxDetail = 500
 
 // mask makes a provider's words fit for an error: one line, not long, and without the key,
-// the values of the headers and what looks like a credential.
+// the values of the headers, the profile's secrets and what looks like a credential.
 func (r Route) mask(s string) string {
 	secrets := []string{r.Key.Reveal()}
 	for _, v := range r.Headers {
@@ -107,7 +107,7 @@ func (r Route) mask(s string) string {
 			s = strings.ReplaceAll(s, v, redact.Mask)
 		}
 	}
-	s = redact.New(true, nil).String(s)
+	s = redact.New(true, nil).String(r.Hide.String(s))
 	s = strings.Join(strings.FieldsFunc(s, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }), " ")
 	if len(s) > maxDetail {
 		cut := maxDetail

@@ -25,7 +25,7 @@ const (
 	// "8080", "admin") stand in ordinary text too often.
 	minExact = 8
 	// maxExact bounds how many exact values a profile's redactor knows; the oldest go first.
-	maxExact = 64
+	maxExact = 256
 	// shortToken is the length below which a token is hidden whole.
 	shortToken = 18
 )
@@ -39,7 +39,7 @@ type Redactor struct {
 }
 
 // New makes the redactor of one profile. values are its secrets, oldest first; on is what
-// [Switch] decided. Values shorter than eight bytes are left out, and of more than 64 the
+// [Switch] decided. Values shorter than eight bytes are left out, and of more than 256 the
 // oldest.
 func New(on bool, values []string) *Redactor {
 	r := &Redactor{on: on}

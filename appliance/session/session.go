@@ -81,11 +81,14 @@ func (e *TitleTakenError) Error() string {
 
 // TooLongError says that a session has more messages than may be loaded at once.
 type TooLongError struct {
-	Session string
+	Session string // "" = it is not begun: what was to stand in it is too long
 	Limit   int
 }
 
 func (e *TooLongError) Error() string {
+	if e.Session == "" {
+		return fmt.Sprintf("a session cannot begin with a history of %d messages or more (sessions.max_resume_messages)", e.Limit)
+	}
 	return fmt.Sprintf("session %s has more than %d messages (sessions.max_resume_messages); compress it or start a new one", e.Session, e.Limit)
 }
 

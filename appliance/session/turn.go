@@ -106,11 +106,20 @@ func (t *Turn) Append(ctx context.Context, m Message) (id int64, err error) {
 // mostAppended is how many messages one commit takes: others wait for it.
 const mostAppended = 200
 
+// Fits fails with a [*TooLongError] of no session if a session that begins with so many messages
+// could not be loaded again.
+func (s *Store) Fits(messages int) error {
+	if limit := s.opts.MaxHistory; limit > 0 && messages >= limit {
+		return &TooLongError{Limit: limit}
+	}
+	return nil
+}
+
 // AppendAll writes many messages, with few commits. It fails with a [*TooLongError], and writes
 // nothing, if they are more than may be loaded again.
 func (t *Turn) AppendAll(ctx context.Context, ms []Message) error {
-	if limit := t.s.opts.MaxHistory; limit > 0 && len(ms) >= limit {
-		return &TooLongError{t.Session(), limit}
+	if err := t.s.Fits(len(ms)); err != nil {
+		return err
 	}
 	for part := range slices.Chunk(ms, mostAppended) {
 		if err := t.append(ctx, part, new(int64)); err != nil {

@@ -183,8 +183,13 @@ func TestLongHistoryOfANewSession(t *testing.T) {
 	if status, text := respond(1001); status != 400 || !strings.Contains(text, "session_too_long") {
 		t.Errorf("%d %s", status, text)
 	}
-	if got := rows(t, db, "SELECT count(*) FROM messages"); got[0] != "0" {
-		t.Errorf("%s messages were written", got[0])
+	before := strings.TrimSuffix(strings.Repeat(`{"role":"user","content":"m"},`, 1000), ",")
+	_, begun := g.request(g.key, "/v1/runs", `{"input":"x","conversation_history":[`+before+`]}`)
+	if _, events := g.request(g.key, "/v1/runs/"+field[string](t, begun, "run_id")+"/events", ""); !strings.Contains(events, "history") || !strings.Contains(events, "run.failed") {
+		t.Error(events)
+	}
+	if got := rows(t, db, "SELECT count(*) FROM messages UNION ALL SELECT count(*) FROM sessions"); strings.Join(got, "|") != "0|0" {
+		t.Errorf("messages and sessions that were written: %v", got)
 	}
 	status, text := respond(901)
 	if status != 200 {

@@ -116,7 +116,7 @@ func (o *configOptions) get(_ context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
-	shown := hideSecrets(path[len(path)-1], e.Value)
+	shown := redact.Setting(path[len(path)-1], e.Value)
 	if o.json {
 		return printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: "config get", Result: entryDoc{path, shown, e.Origin.String(), e.File, e.Line}})
 	}
@@ -157,7 +157,7 @@ func (o *configOptions) set(ctx context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
-	if last := path[len(path)-1]; secret.Placeholder(strings.Trim(o.val, `'"`)) && o.val != "" && hideSecrets(last, sample) != sample {
+	if last := path[len(path)-1]; secret.Placeholder(strings.Trim(o.val, `'"`)) && o.val != "" && redact.Setting(last, sample) != sample {
 		return usagef("%s: that is what a hidden value looks like, no secret; nothing was written", yamlspan.PathString(path))
 	}
 	c, err := o.edit(ctx, env, h, path, func(e config.Editor) (config.Change, error) { return e.Set(ctx, path, o.val) })
@@ -294,47 +294,6 @@ func checkInput(h home.Home, env Env) (config.CheckInput, error) {
 		err = read(home.Home{Dir: dir}.Config(), &in.Admin)
 	}
 	return in, err
-}
-
-// hideSecrets returns a value as it may be shown under a key.
-func hideSecrets(key string, v any) any {
-	switch x := v.(type) {
-	case map[string]any:
-		out := map[string]any{}
-		for k, w := range x {
-			out[k] = hideSecrets(k, w)
-		}
-		return out
-	case []any:
-		out := make([]any, len(x))
-		option := "" // of a command line
-		for i, w := range x {
-			out[i] = hideSecrets(key, w)
-			if s, ok := w.(string); ok && redact.Secret(option) && !strings.HasPrefix(s, "-") {
-				out[i] = hideSecrets(option, w)
-			}
-			option = ""
-			if s, ok := w.(string); ok && strings.HasPrefix(s, "-") {
-				option = strings.TrimLeft(s, "-")
-			}
-		}
-		return out
-	case string:
-		if redact.Secret(key) && x != "" && !strings.HasPrefix(x, "${") && !strings.HasPrefix(x, "op://") {
-			return redact.Mask
-		}
-		line := redact.New(true, nil).String(key + ": " + x)
-		if shown, ok := strings.CutPrefix(line, key+": "); ok {
-			return shown
-		}
-		return redact.Mask
-	case nil, bool:
-	default: // a password in digits
-		if redact.Secret(key) {
-			return redact.Mask
-		}
-	}
-	return v
 }
 
 // plain writes a value for people: text bare, lists and sections as JSON.

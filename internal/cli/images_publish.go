@@ -38,7 +38,7 @@ func newImagesPublish(st *state) *cobra.Command {
 			"--tag desktop moves for a stable release only, never backwards, and brings VERSION-desktop along, which never moves.\n" +
 			"Without --tag everything but the tags is done. What broke off is taken up by the same command again.\n\n" +
 			"The credentials come from " + envRegistryUser + " and " + envRegistryToken + ", else from Docker's config; the key's password from\n" +
-			envKeyPassword + ". The project's own repository is written by a release run of its workflow only.",
+			envKeyPassword + ". The project's own repositories are written by release runs of its workflows only.",
 		Example:               "  hermes-appliance images publish sha256:1a… sha256:2b… --layout amd64/ --layout arm64/ --proof amd64.json --proof arm64.json --key cosign.key --repository localhost:5000/me/sandbox --tag desktop",
 		DisableFlagsInUseLine: true, Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

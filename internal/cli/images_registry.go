@@ -62,7 +62,9 @@ func releaseRun(env Env) images.Run {
 	return images.Run{
 		CI:      env.Getenv("GITHUB_ACTIONS") == "true",
 		Event:   env.Getenv("GITHUB_EVENT_NAME"),
+		Tag:     env.Getenv("GITHUB_REF_TYPE") == "tag",
 		Publish: env.Getenv(envPublish) == "true",
+		Named:   env.Getenv(envPublish),
 	}
 }
 

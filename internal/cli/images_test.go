@@ -163,8 +163,10 @@ func TestReleaseRun(t *testing.T) {
 	}{
 		{nil, images.Run{}},
 		{map[string]string{"GITHUB_ACTIONS": "true", "GITHUB_EVENT_NAME": "release"}, images.Run{CI: true, Event: "release"}},
-		{map[string]string{"GITHUB_ACTIONS": "true", "GITHUB_EVENT_NAME": "workflow_dispatch", "HERMES_IMAGES_PUBLISH": "true"}, images.Run{CI: true, Event: "workflow_dispatch", Publish: true}},
-		{map[string]string{"GITHUB_ACTIONS": "1", "HERMES_IMAGES_PUBLISH": "false"}, images.Run{}},
+		{map[string]string{"GITHUB_ACTIONS": "true", "GITHUB_EVENT_NAME": "workflow_dispatch", "HERMES_IMAGES_PUBLISH": "true"}, images.Run{CI: true, Event: "workflow_dispatch", Publish: true, Named: "true"}},
+		{map[string]string{"GITHUB_ACTIONS": "true", "GITHUB_EVENT_NAME": "push", "GITHUB_REF_TYPE": "tag"}, images.Run{CI: true, Event: "push", Tag: true}},
+		{map[string]string{"HERMES_IMAGES_PUBLISH": "ghcr.io/x/y"}, images.Run{Named: "ghcr.io/x/y"}},
+		{map[string]string{"GITHUB_ACTIONS": "1", "HERMES_IMAGES_PUBLISH": "false"}, images.Run{Named: "false"}},
 	} {
 		if got := releaseRun(Env{Getenv: func(n string) string { return tt.env[n] }}); got != tt.want {
 			t.Errorf("%v: got %+v, want %+v", tt.env, got, tt.want)

@@ -123,7 +123,7 @@ func (o *imagesRollbackOptions) run(ctx context.Context, env Env) error {
 		return usagef("--steps %d: expected 1 or more", o.steps)
 	}
 	run := releaseRun(env)
-	if err := run.Guard(ref.Repository()); err != nil {
+	if err := run.GuardBack(ref.Repository()); err != nil {
 		return err
 	}
 	key, err := publicKey(env, o.key)

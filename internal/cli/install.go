@@ -19,6 +19,7 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/internal/buildinfo"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 	"github.com/hermes-appliance/hermes-appliance/migrate"
+	"github.com/hermes-appliance/hermes-appliance/service"
 )
 
 type installOptions struct {
@@ -71,6 +72,9 @@ type installDoc struct {
 
 func (o *installOptions) run(ctx context.Context, env Env) error {
 	o.installs = true
+	if err := service.Hardening(o.hardening).Check(); err != nil { // whatever else there is to say
+		return usagef("%w", err)
+	}
 	h, t, standing, err := o.resolve(ctx, env)
 	if err != nil {
 		return o.nothing(env, err)

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -167,6 +169,9 @@ func (o *migrateOptions) homes(ctx context.Context, env Env) error {
 		slots <- struct{}{}
 		go func() {
 			defer func() { <-slots; wg.Done() }()
+			if outcomes[i] = (outcome{Result: migrate.Result{Home: h}, err: o.wentBack(rec, h)}); outcomes[i].err != nil {
+				return
+			}
 			outcomes[i] = o.one(ctx, m, h)
 			if outcomes[i].Applied {
 				rec.record(ctx, h, cmp.Or(o.why, generation.Migrate))
@@ -178,6 +183,26 @@ func (o *migrateOptions) homes(ctx context.Context, env Env) error {
 		return err
 	}
 	return o.verdict(outcomes)
+}
+
+// wentBack refuses to take back what generations rollback did: to the files that is a migration,
+// too, and whoever went back does not mean to go forward.
+func (o *migrateOptions) wentBack(rec *recorder, h home.Home) error {
+	if !o.rollback {
+		return nil
+	}
+	all, err := rec.store(h).List()
+	if err != nil || len(all) < 2 {
+		return nil //nolint:nilerr // without a record there is nothing to take for granted
+	}
+	last, before := all[len(all)-1], all[len(all)-2]
+	if last.Reason != generation.Rollback || last.Config.SHA256 == before.Config.SHA256 {
+		return nil
+	}
+	return &migrate.Refusal{
+		Kind: migrate.ErrChanged, File: h.Config(), Msg: "was last changed by generations rollback, and no migration has followed",
+		Fix: fmt.Sprintf("to undo that, run %s generations rollback %d --home %s; to migrate again, %s migrate --home %s", Name, before.Number, h.Dir, Name, h.Dir),
+	}
 }
 
 func (o *migrateOptions) one(ctx context.Context, m migrate.Migrator, h home.Home) (out outcome) {
@@ -226,13 +251,24 @@ func (o *migrateOptions) targets(env Env) ([]home.Home, error) {
 		}
 	case o.all:
 		h = h.Root()
+		if err := there(h); err != nil {
+			return nil, err
+		}
 		profiles, err := h.Profiles()
 		if err != nil {
 			return nil, err
 		}
 		return append([]home.Home{h}, profiles...), nil
 	}
-	return []home.Home{h}, nil
+	return []home.Home{h}, there(h)
+}
+
+// there fails where a home is not even a directory.
+func there(h home.Home) error {
+	if _, err := os.Stat(h.Dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: there is no home; %s up --home %s makes one", h.Dir, Name, h.Dir)
+	}
+	return nil
 }
 
 // verdict is the error for all homes: that of the first one that failed, or that there is

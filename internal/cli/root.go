@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
 )
@@ -39,7 +40,8 @@ func newRoot(st *state) *cobra.Command {
 		newStatus(st), newLogs(st), newDoctor(st), newGateway(st), newMigrate(st), newUpdate(st), newGenerations(st),
 		newConfig(st), newProfile(st), newEnv(st), newService(st), newMetrics(st), newSandbox(st), newMCP(st), newCheckpoints(st),
 		newImages(st), newContainer(st), newVersion(st), newCompletion(st), newMan(st))
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	root.SetFlagErrorFunc(flagError)
+	root.PersistentPreRunE = filled
 	explain(root)
 	return root
 }
@@ -78,11 +80,25 @@ func explain(cmd *cobra.Command) {
 }
 
 // flagError says what a flag expects, where the library names a function of Go's.
-func flagError(err error) error {
+func flagError(cmd *cobra.Command, err error) error {
 	if n, ok := errors.AsType[*strconv.NumError](err); ok {
 		return fmt.Errorf("%s: expected a number", strings.TrimSuffix(err.Error(), ": "+n.Error()))
 	}
+	if e, ok := errors.AsType[*pflag.NotExistError](err); ok && e.GetSpecifiedShortnames() != "" && strings.Contains(cmd.Use, "VALUE") {
+		return fmt.Errorf("%w; a value that begins with a minus stands behind --, as in: %s KEY -- -%s", err, strings.TrimPrefix(cmd.CommandPath(), Name+" "), e.GetSpecifiedShortnames())
+	}
 	return err
+}
+
+// filled refuses an empty --home or --profile, as a variable gives that is not set: the default
+// home is hardly meant.
+func filled(cmd *cobra.Command, _ []string) error {
+	for _, name := range []string{"home", "profile"} {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
+			return fmt.Errorf("--%s is empty; name one, or leave the flag out", name)
+		}
+	}
+	return nil
 }
 
 // exitKey is the annotation that holds a command's EXIT STATUS block.

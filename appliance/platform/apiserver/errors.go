@@ -171,6 +171,11 @@ func storeFailure(err error) *failure {
 		}
 	case errors.As(err, &taken):
 		return &failure{status: http.StatusBadRequest, code: "invalid_title", param: "title", message: "the title is already in use by session " + taken.Session}
+	case errors.As(err, &long) && long.Session == "":
+		return &failure{
+			status: http.StatusBadRequest, code: "session_too_long", message: fmt.Sprintf("the history has %d messages or more", long.Limit),
+			hint: "send fewer, or raise sessions.max_resume_messages",
+		}
 	case errors.As(err, &long):
 		return &failure{
 			status: http.StatusBadRequest, code: "session_too_long", message: fmt.Sprintf("the session has more than %d messages", long.Limit),
