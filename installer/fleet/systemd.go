@@ -104,8 +104,18 @@ func (s *Systemd) Account(name string) error {
 func (s *Systemd) Units(ctx context.Context, h home.Home) ([]Unit, error) {
 	units, err := s.installed(h)
 	for i, u := range units {
-		out, err := s.ctl(ctx, u.System, "show", "--property=ActiveState", "--value", u.Name)
-		units[i].Active = err == nil && slices.Contains([]string{"active", "activating", "reloading"}, strings.TrimSpace(out))
+		out, err := s.ctl(ctx, u.System, "show", "--property=ActiveState,UnitFileState", u.Name)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(out) {
+			switch name, value, _ := strings.Cut(strings.TrimSpace(line), "="); name {
+			case "ActiveState":
+				units[i].Active = slices.Contains([]string{"active", "activating", "reloading"}, value)
+			case "UnitFileState":
+				units[i].Disabled = value == "disabled"
+			}
+		}
 	}
 	return units, err
 }
@@ -246,6 +256,12 @@ func (s *Systemd) Enable(ctx context.Context, h home.Home, sv Service) error {
 		_, err := s.ctl(ctx, sv.System, "enable", u.Name)
 		return err
 	})
+}
+
+// Disable disables one unit.
+func (s *Systemd) Disable(ctx context.Context, _ home.Home, u Unit) error {
+	_, err := s.ctl(ctx, u.System, "disable", u.Name)
+	return err
 }
 
 // Start starts a unit, also one that parked itself.

@@ -52,7 +52,7 @@ func newManaged(t *testing.T) *managed {
 			case strings.Contains(line, "is-system-running"):
 				return "degraded\n", 1, nil
 			case strings.Contains(line, "ActiveState"):
-				return "active\n", 0, nil
+				return "ActiveState=active\nUnitFileState=disabled\n", 0, nil
 			}
 			return "", 0, nil
 		},
@@ -135,8 +135,8 @@ func TestReport12_UnitsByTheirHome(t *testing.T) {
 			if len(u.Files) > 1 {
 				s += fmt.Sprintf(" files %d", len(u.Files))
 			}
-			if !u.Active {
-				t.Errorf("%s is not active", u.Name)
+			if !u.Active || !u.Disabled { // as the played manager says
+				t.Errorf("%s: active %v, disabled %v", u.Name, u.Active, u.Disabled)
 			}
 			got = append(got, s)
 		}
