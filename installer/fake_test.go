@@ -54,6 +54,10 @@ type played struct {
 	BeatAge int `json:"beat_age"` // in seconds
 }
 
+// bootedFor is what the kernel's clock says, by which the played manager goes, too. The machine has
+// slept long besides: /proc/uptime says more.
+const bootedFor = 1000 * time.Second
+
 const (
 	testUnit = "/etc/systemd/system/hermes-gateway.service"
 )
@@ -73,7 +77,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{root: t.TempDir(), user: true, fail: map[string]string{}, env: map[string]string{"SUDO_USER": "ada", "USER": "root"}}
 	testkit.WriteTree(t, w.root, map[string]string{
 		"etc/systemd/system/": "", "run/systemd/system/": "", "var/lib/": "", "home/ada/.hermes/": "", "home/bob/": "",
-		"usr/local/bin/hermes-appliance": "#!", "proc/uptime": "1000.0 1", "home/ada/.hermes/config.yaml": "_config_version: 50\n",
+		"usr/local/bin/hermes-appliance": "#!", "proc/uptime": "90000.0 1", "home/ada/.hermes/config.yaml": "_config_version: 50\n",
 	})
 	w.save(played{Last: 100})
 	return w
@@ -115,7 +119,8 @@ func (w *world) host() Host {
 			passwd := fmt.Sprintf("root:x:0:0:root:/root:/bin/sh\nada:x:%d:1000::/home/ada:/bin/sh\nbob:x:61001:1001::/home/bob:/bin/sh\n", ada())
 			return ParsePasswd(passwd, "root:x:0:\nada:x:1000:\nbob:x:1001:\n", name)
 		},
-		Run: w.run, Gateway: w, Sleep: func(context.Context, time.Duration) error { return nil },
+		Monotonic: func() (time.Duration, bool) { return bootedFor, true },
+		Run:       w.run, Gateway: w, Sleep: func(context.Context, time.Duration) error { return nil },
 	}
 }
 
@@ -258,7 +263,7 @@ func (w *world) show(dir, unit, text string, p played) string {
 	v := map[string]string{
 		"LoadState": "loaded", "UnitFileState": "disabled", "ActiveState": "inactive", "SubState": "dead", "Result": "success", "MainPID": fmt.Sprint(p.PID),
 		"NeedDaemonReload": "no", "TimeoutStopUSec": "1min 10s", "TimeoutStartUSec": "2min", "WatchdogUSec": "2min",
-		"WatchdogTimestampMonotonic": fmt.Sprint((1000 - p.Alive) * 1000000),
+		"WatchdogTimestampMonotonic": fmt.Sprint((bootedFor - time.Duration(p.Alive)*time.Second).Microseconds()),
 	}
 	if text == "" && p.Loaded == "" {
 		v["LoadState"] = "not-found"

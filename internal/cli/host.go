@@ -49,7 +49,7 @@ func (o *serviceOptions) register(cmd *cobra.Command) {
 func (o *serviceOptions) host(env Env) installer.Host {
 	h := installer.Host{
 		OS: runtime.GOOS, Root: o.root, Offline: o.root != "", UID: os.Geteuid(), PID: os.Getpid(), Getenv: env.Getenv,
-		Run: installer.Exec, Spawn: installer.Spawn, Gateway: runningGateway{env}, Now: env.Now,
+		Run: installer.Exec, Spawn: installer.Spawn, Gateway: runningGateway{env}, Now: env.Now, Monotonic: installer.Monotonic,
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			select {
 			case <-ctx.Done():
