@@ -69,6 +69,9 @@ func (m *systemd) Stop(ctx context.Context, unit string) error {
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return fmt.Errorf("%s: %w; systemctl status %s shows when it has", unit, ErrStopping, unit)
 	}
+	if c, ok := errors.AsType[*commandError](err); ok && strings.Contains(c.res.Err, "not loaded") {
+		return nil // what the manager does not know does not run
+	}
 	return err
 }
 
