@@ -45,7 +45,7 @@ func uninstall(t testing.TB, h Host, _ *world) error {
 }
 
 func scenes() []scene {
-	return []scene{
+	return append([]scene{
 		{"fresh", func(testing.TB, *world) {}, install(systemWide, Options{})},
 		{"upgrade of a running one", func(t testing.TB, w *world) { w.mustInstall(t, systemWide, Options{}); w.older(t) }, install(systemWide, Options{})},
 		{"foreign, forced", func(t testing.TB, w *world) {
@@ -61,7 +61,7 @@ func scenes() []scene {
 			testkit.WriteTree(t, w.root, map[string]string{testUnit + ".d/mine.conf": "[Service]\nNice=5\n", testUnit + ".bak-0123": "old"})
 			w.change(func(p *played) { p.Loaded = w.text(w.dir(nil), filepath.Base(testUnit)) })
 		}, uninstall},
-	}
+	}, socketScenes()...)
 }
 
 // TestEveryPointFails: whatever step fails, and at whatever part of it, everything is as it was
@@ -288,7 +288,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 						return
 					}
 					target := w.request(t, systemWide, Options{}).Target
-					if s.name == "uninstall" {
+					if strings.HasPrefix(s.name, "uninstall") {
 						w.resumedByHome(t, target.Name)
 					}
 					if n%2 == 0 && !strings.Contains(out, "at done") { // it is undone, as if nothing had been
@@ -303,7 +303,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 						t.Errorf("%sthe next run: %v", out, err)
 					}
 					o, err := w.host().Observe(t.Context(), target, Desired{})
-					if want := map[bool]State{true: Absent, false: Ready}[s.name == "uninstall"]; err != nil || o.State != want {
+					if want := map[bool]State{true: Absent, false: Ready}[strings.HasPrefix(s.name, "uninstall")]; err != nil || o.State != want {
 						t.Errorf("%sin the end it is %s (%s), want %s: %v", out, o.State, o.Reason, want, err)
 					}
 					if _, err := os.Stat(w.host().path(target.journal())); err == nil {

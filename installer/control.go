@@ -186,14 +186,15 @@ func (h Host) Stop(ctx context.Context, o Observed) (Outcome, error) {
 	if err := h.installed(o); err != nil {
 		return out, err
 	}
-	if o.Props.PID == 0 && o.Props.Active != "activating" && o.Props.Active != "active" {
+	own := o.ownSockets() // whoever asks there would start it again
+	if o.Props.PID == 0 && o.Props.Active != "activating" && o.Props.Active != "active" && len(own) == 0 {
 		out.Comment = strings.TrimSuffix("it does not run; "+h.awake(ctx, o), "; ")
 		return out, nil
 	}
 	if h.insideOf(o.Target, o.Props) {
 		return out, insideRefusal("stop")
 	}
-	if err := h.stop(ctx, o.Target); err != nil {
+	if err := errors.Join(h.closeSockets(ctx, o.Target, own), h.stop(ctx, o.Target)); err != nil {
 		return out, err
 	}
 	p, err := h.manager(o.Target).Show(ctx, o.Unit())

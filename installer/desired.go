@@ -117,7 +117,7 @@ func (d *Desired) systemd(h Host, s service.Spec) error {
 		switch {
 		case strings.Contains(f.Name, ".d/"):
 			role = DropIn
-		case strings.HasSuffix(f.Name, ".socket"):
+		case isSocket(f.Name):
 			role = Listener
 			d.Units = append(d.Units, f.Name)
 		}
@@ -131,7 +131,7 @@ func (d *Desired) systemd(h Host, s service.Spec) error {
 		for _, u := range d.Units {
 			wants := "sockets.target.wants"
 			switch {
-			case strings.HasSuffix(u, ".socket"):
+			case isSocket(u):
 			case d.Scope == service.System:
 				wants = "multi-user.target.wants"
 			default:

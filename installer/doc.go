@@ -115,8 +115,10 @@ type Host struct {
 	Spawn   Spawner
 	Gateway Gateway
 	Now     func() time.Time
-	Sleep   func(ctx context.Context, d time.Duration) error // between two looks
-	Files   atomicfile.Writer
+	// Monotonic is the clock of systemd's monotonic stamps, see [Monotonic].
+	Monotonic func() (now time.Duration, ok bool)
+	Sleep     func(ctx context.Context, d time.Duration) error // between two looks
+	Files     atomicfile.Writer
 	// Before is called ahead of every step of a run, and between its parts; an error makes the
 	// step fail. nil = no hook. It exists for tests that fail or kill a run at every point.
 	Before func(at string) error

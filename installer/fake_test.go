@@ -34,6 +34,7 @@ type world struct {
 	calls  []string
 	after  func(w *world, argv []string) // called after each command
 	env    map[string]string
+	taken  bool   // another program has the address of every socket
 	socket string // the ActiveState of a socket that starts the service; "" = there is none
 }
 
@@ -52,7 +53,14 @@ type played struct {
 
 	Beat    int `json:"beat"`     // the process of the heartbeat
 	BeatAge int `json:"beat_age"` // in seconds
+	// Open has the socket units that the manager listens for, with the address that each had when
+	// it was opened.
+	Open map[string]string `json:"open"`
 }
+
+// bootedFor is what the kernel's clock says, by which the played manager goes, too. The machine has
+// slept long besides: /proc/uptime says more.
+const bootedFor = 1000 * time.Second
 
 const (
 	testUnit = "/etc/systemd/system/hermes-gateway.service"
@@ -73,7 +81,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{root: t.TempDir(), user: true, fail: map[string]string{}, env: map[string]string{"SUDO_USER": "ada", "USER": "root"}}
 	testkit.WriteTree(t, w.root, map[string]string{
 		"etc/systemd/system/": "", "run/systemd/system/": "", "var/lib/": "", "home/ada/.hermes/": "", "home/bob/": "",
-		"usr/local/bin/hermes-appliance": "#!", "proc/uptime": "1000.0 1", "home/ada/.hermes/config.yaml": "_config_version: 50\n",
+		"usr/local/bin/hermes-appliance": "#!", "proc/uptime": "90000.0 1", "home/ada/.hermes/config.yaml": "_config_version: 50\n",
 	})
 	w.save(played{Last: 100})
 	return w
@@ -115,7 +123,8 @@ func (w *world) host() Host {
 			passwd := fmt.Sprintf("root:x:0:0:root:/root:/bin/sh\nada:x:%d:1000::/home/ada:/bin/sh\nbob:x:61001:1001::/home/bob:/bin/sh\n", ada())
 			return ParsePasswd(passwd, "root:x:0:\nada:x:1000:\nbob:x:1001:\n", name)
 		},
-		Run: w.run, Gateway: w, Sleep: func(context.Context, time.Duration) error { return nil },
+		Monotonic: func() (time.Duration, bool) { return bootedFor, true },
+		Run:       w.run, Gateway: w, Sleep: func(context.Context, time.Duration) error { return nil },
 	}
 }
 
@@ -189,6 +198,9 @@ func (w *world) text(dir, unit string) string {
 }
 
 func wantsLink(dir, unit string) string {
+	if isSocket(unit) {
+		return filepath.Join(dir, "sockets.target.wants", unit)
+	}
 	if strings.HasSuffix(dir, "user") {
 		return filepath.Join(dir, "default.target.wants", unit)
 	}
@@ -207,20 +219,12 @@ func (w *world) systemctl(verb string, units, argv []string) (Result, error) {
 		return Result{Out: w.show(dir, unit, text, p)}, nil
 	case "daemon-reload":
 		p.Loaded = w.text(dir, "hermes-gateway.service")
-	case "enable":
-		if text == "" {
-			return Result{Code: 1, Err: "Unit file " + unit + " does not exist."}, nil
-		}
-		link := wantsLink(dir, unit)
-		os.MkdirAll(filepath.Dir(link), 0o755)
-		if err := os.Symlink(strings.TrimPrefix(filepath.Join(dir, unit), w.root), link); err != nil && !errors.Is(err, fs.ErrExist) {
-			return Result{Code: 1, Err: err.Error()}, nil
-		}
-	case "disable":
-		link := wantsLink(dir, unit)
-		os.Remove(link)
-		os.Remove(filepath.Dir(link))
+	case "enable", "disable":
+		return w.able(verb, dir, units), nil
 	case "start":
+		if isSocket(unit) {
+			return w.opened(dir, unit, text, &p), nil
+		}
 		if p.Loaded == "" {
 			p.Loaded = text
 		}
@@ -231,18 +235,25 @@ func (w *world) systemctl(verb string, units, argv []string) (Result, error) {
 			p.Failed = "exit-code"
 			return Result{Code: 1, Err: "Job failed."}, nil
 		}
+		w.listen(dir, &p)
 		if p.PID == 0 {
 			p.Last++
 			p.PID, p.Failed, p.Silent, p.Alive = p.Last, "", false, 0
 		}
 	case "stop":
-		p.PID = 0
+		if _, open := p.Open[unit]; isSocket(unit) && text == "" && !open {
+			return Result{Code: 5, Err: "Failed to stop " + unit + ": Unit " + unit + " not loaded."}, nil
+		}
+		if delete(p.Open, unit); !isSocket(unit) {
+			p.PID = 0
+		}
 	case "reset-failed":
 		p.Failed = ""
 	case "kill":
 		switch {
 		case slices.Contains(argv, "--signal=SIGUSR1") && p.Pinned:
 		case slices.Contains(argv, "--signal=SIGUSR1"): // it ends, and its manager starts it again
+			w.listen(dir, &p)
 			p.Last++
 			p.PID = p.Last
 		case slices.Contains(argv, "--signal=SIGTERM") && p.Silent:
@@ -254,11 +265,61 @@ func (w *world) systemctl(verb string, units, argv []string) (Result, error) {
 	return Result{}, nil
 }
 
+// able enables or disables units.
+func (w *world) able(verb, dir string, units []string) Result {
+	for _, unit := range units {
+		link := wantsLink(dir, unit)
+		if verb == "disable" {
+			os.Remove(link)
+			os.Remove(filepath.Dir(link))
+			continue
+		}
+		if w.text(dir, unit) == "" {
+			return Result{Code: 1, Err: "Unit file " + unit + " does not exist."}
+		}
+		os.MkdirAll(filepath.Dir(link), 0o755)
+		if err := os.Symlink(strings.TrimPrefix(filepath.Join(dir, unit), w.root), link); err != nil && !errors.Is(err, fs.ErrExist) {
+			return Result{Code: 1, Err: err.Error()}
+		}
+	}
+	return Result{}
+}
+
+// opened is a socket that is started by itself.
+func (w *world) opened(dir, unit, text string, p *played) Result {
+	if text == "" || p.PID > 0 {
+		return Result{Code: 1, Err: unit + ": Socket service hermes-gateway.service already active, refusing."}
+	}
+	w.listen(dir, p)
+	return Result{}
+}
+
+// listen opens the sockets that the definition names, as the manager does ahead of each start.
+func (w *world) listen(dir string, p *played) {
+	main, _, _ := strings.Cut(p.Loaded, "\x00")
+	u, err := service.ParseUnit(main)
+	if err != nil {
+		return
+	}
+	for _, line := range u.All("Service", "Sockets") {
+		for unit := range strings.FieldsSeq(line) {
+			s, err := service.ParseUnit(w.text(dir, unit))
+			if _, open := p.Open[unit]; err != nil || open || w.taken || len(s.All("Socket", "ListenStream")) == 0 {
+				continue
+			}
+			if p.Open == nil {
+				p.Open = map[string]string{}
+			}
+			p.Open[unit] = s.All("Socket", "ListenStream")[0]
+		}
+	}
+}
+
 func (w *world) show(dir, unit, text string, p played) string {
 	v := map[string]string{
 		"LoadState": "loaded", "UnitFileState": "disabled", "ActiveState": "inactive", "SubState": "dead", "Result": "success", "MainPID": fmt.Sprint(p.PID),
 		"NeedDaemonReload": "no", "TimeoutStopUSec": "1min 10s", "TimeoutStartUSec": "2min", "WatchdogUSec": "2min",
-		"WatchdogTimestampMonotonic": fmt.Sprint((1000 - p.Alive) * 1000000),
+		"WatchdogTimestampMonotonic": fmt.Sprint((bootedFor - time.Duration(p.Alive)*time.Second).Microseconds()),
 	}
 	if text == "" && p.Loaded == "" {
 		v["LoadState"] = "not-found"
@@ -280,10 +341,13 @@ func (w *world) show(dir, unit, text string, p played) string {
 	} else if w.socket != "" {
 		v["ActiveState"] = w.socket
 	}
-	if p.Failed != "" {
+	if isSocket(unit) && w.socket == "" {
+		_, open := p.Open[unit]
+		v["ActiveState"], v["NeedDaemonReload"], v["MainPID"] = map[bool]string{true: "active", false: "inactive"}[open], "no", "0"
+	} else if p.Failed != "" {
 		v["ActiveState"], v["SubState"], v["Result"], v["ExecMainCode"], v["ExecMainStatus"] = "failed", "failed", p.Failed, "1", fmt.Sprint(p.Exit)
 	}
-	if p.Sub != "" {
+	if p.Sub != "" && !isSocket(unit) {
 		v["ActiveState"], v["SubState"] = "activating", p.Sub
 	}
 	var b strings.Builder
@@ -355,7 +419,7 @@ func (w *world) snapshot(t testing.TB) map[string]string {
 	maps.DeleteFunc(tree, func(name, _ string) bool {
 		return strings.HasSuffix(name, "service.lock") || strings.HasPrefix(name, "run/user")
 	})
-	tree["is loaded"], tree["runs"] = p.Loaded, fmt.Sprint(p.PID > 0)
+	tree["is loaded"], tree["runs"], tree["listens"] = p.Loaded, fmt.Sprint(p.PID > 0), fmt.Sprint(p.Open)
 	return tree
 }
 

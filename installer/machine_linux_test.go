@@ -85,6 +85,7 @@ func TestMachines(t *testing.T) {
 	f := fleet{machine.Program(t)}
 	for name, test := range map[string]func(*testing.T, fleet){
 		"system": machineSystem, "user": machineUser, "undone": machineUndone, "killed": machineKilled, "openrc": machineOpenRC,
+		"socket": machineSocket, "user socket": machineUserSocket,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -299,6 +300,9 @@ func machineOpenRC(t *testing.T, f fleet) {
 	h := f.boot(t, machine.OpenRC)
 	before := h.hostFiles()
 	h.do("root", 2, "install --user")
+	if out := h.do("root", 2, "install --run-as-user ada --socket"); !strings.Contains(out, "OpenRC cannot hold a listener open") || h.hostFiles() != before {
+		t.Errorf("a socket on OpenRC: %s", out)
+	}
 	h.do("root", 0, "install --run-as-user ada")
 	first := h.ready("root")
 	if out := h.do("root", 0, "install"); !strings.Contains(out, "nothing to do") {

@@ -39,8 +39,10 @@ type Observed struct {
 	File    Seen   `json:"file"`
 	Props   Props  `json:"unit"`
 	Reached bool   `json:"manager_answers"`
-	Other   int    `json:"other_process,omitempty"` // a gateway of this home that is not the service's
-	Linger  string `json:"linger,omitempty"`        // "yes", "no", "unknown"; "" = it does not matter here
+
+	Sockets []SocketSeen `json:"sockets,omitempty"`       // that start it when somebody asks there
+	Other   int          `json:"other_process,omitempty"` // a gateway of this home that is not the service's
+	Linger  string       `json:"linger,omitempty"`        // "yes", "no", "unknown"; "" = it does not matter here
 
 	Theirs  []string `json:"others_files,omitempty"` // drop-ins of other people
 	Copies  []string `json:"copies,omitempty"`       // kept of what was replaced
@@ -174,6 +176,9 @@ func (h Host) ask(ctx context.Context, o *Observed, f *facts) {
 		return
 	}
 	o.Props, o.unasked = h.manager(o.Target).Show(ctx, o.Unit())
+	if o.Kind == Systemd && o.unasked == nil {
+		h.askSockets(ctx, o)
+	}
 	f.props, f.reached = o.Props, o.unasked == nil
 	o.Reached = f.reached
 	f.id, f.answer = h.identify(ctx, o.Home.Dir)
@@ -237,7 +242,7 @@ func (h Host) surroundings(o *Observed) error {
 		}
 		for _, e := range entries {
 			path := filepath.Join(dir, e.Name())
-			if _, known := o.seen[path]; known || strings.Contains(e.Name(), backupMark) || dir == o.dir() && filepath.Ext(path) != ".socket" {
+			if _, known := o.seen[path]; known || strings.Contains(e.Name(), backupMark) || dir == o.dir() && !isSocket(path) {
 				continue
 			}
 			s, err := h.see(o.Kind, path)
@@ -293,6 +298,11 @@ func (h Host) notice(o *Observed) {
 	}
 	if o.File.Prov.Edited {
 		say(o.File.Path + " was edited by hand; systemctl edit " + o.Unit() + " makes a drop-in that updates leave alone")
+	}
+	for _, s := range o.Sockets {
+		if s.Ours && !s.open() && o.Props.Running() {
+			say(s.Unit + " is " + s.Active + ": clients are refused while the gateway restarts; hermes-appliance restart opens it")
+		}
 	}
 	switch {
 	case o.Props.Stale && (o.Kind == Tasks || o.Kind == SCM):

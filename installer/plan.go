@@ -127,7 +127,7 @@ func (b *builder) files(d Desired, opt Options) (changed bool) {
 			continue
 		}
 		mine := !s.Exists && s.Link == "" || s.Prov.Ours && !s.Prov.Edited
-		if f.Role == DropIn && !mine && !opt.Force {
+		if (f.Role == DropIn || f.Role == Listener) && !mine && !opt.Force {
 			b.p.Kept = append(b.p.Kept, f.Path+" (replaced by somebody: it is theirs now; --force keeps a copy and replaces it)")
 			continue
 		}
@@ -148,9 +148,21 @@ func (b *builder) files(d Desired, opt Options) (changed bool) {
 	return b.obsolete() || changed
 }
 
+// replaced reports whether a step makes a unit's file anew or takes it away.
+func (b *builder) replaced(unit string) bool {
+	return slices.ContainsFunc(b.p.Steps, func(s Step) bool { return s.Op == OpFile && s.Before.Exists && filepath.Base(s.Path) == unit })
+}
+
 // obsolete removes files of ours that are not part of the service any more.
 func (b *builder) obsolete() (changed bool) {
 	for _, path := range b.o.extra {
+		unit := filepath.Base(path)
+		if slices.Contains(b.o.openSockets(), unit) {
+			b.step(Step{Op: OpClose, Units: []string{unit}, Why: "the gateway listens itself"})
+		}
+		if isSocket(unit) && slices.ContainsFunc(b.o.Sockets, func(s SocketSeen) bool { return s.Unit == unit && s.Enabled }) {
+			b.step(Step{Op: OpDisable, Unit: unit, Units: []string{unit}})
+		}
 		b.step(Step{Op: OpFile, Path: path, Before: b.o.seen[path].image(), Why: "not part of it any more"})
 		changed = true
 	}
@@ -186,11 +198,18 @@ func (b *builder) live(d Desired, changed, linger bool) {
 	if changed || o.Props.Stale || !o.Props.Known {
 		b.step(Step{Op: OpReload, Unit: d.Unit(), Why: "the manager reads the definition"})
 	}
-	if d.Enable && !o.Props.Enabled && o.Props.Unsupervised == "" {
-		b.step(Step{Op: OpEnable, Unit: d.Unit(), Units: d.Units, Why: "it starts by itself"})
+	if units := o.notEnabled(d); d.Enable && len(units) > 0 {
+		b.step(Step{Op: OpEnable, Unit: d.Unit(), Units: units, Why: "it starts by itself"})
 	}
 	if linger {
 		b.step(Step{Op: OpLinger, User: d.Account.Name, Soft: true, Why: "its manager runs without a session"})
+	}
+	sockets, open := d.sockets(), o.openSockets()
+	closed := slices.ContainsFunc(sockets, func(u string) bool { return !slices.Contains(open, u) })
+	for _, u := range sockets {
+		if d.Start && slices.Contains(open, u) && b.replaced(u) {
+			b.step(Step{Op: OpClose, Units: []string{u}, Why: "it opens anew with the gateway"})
+		}
 	}
 	switch {
 	case !d.Start:
@@ -198,9 +217,11 @@ func (b *builder) live(d Desired, changed, linger bool) {
 			b.p.Notices = append(b.p.Notices, "the running gateway keeps its old definition until hermes-appliance restart")
 		}
 	case active && (changed || o.Props.Stale):
-		b.step(Step{Op: OpRestart, Unit: d.Unit(), PID: o.Props.PID, Why: "the running one has the old definition"})
+		b.step(Step{Op: OpRestart, Unit: d.Unit(), Units: sockets, PID: o.Props.PID, Why: "the running one has the old definition"})
+	case active && closed:
+		b.step(Step{Op: OpRestart, Unit: d.Unit(), Units: sockets, PID: o.Props.PID, Why: "its socket is not open"})
 	case !active:
-		b.step(Step{Op: OpStart, Unit: d.Unit(), Why: "it does not run"})
+		b.step(Step{Op: OpStart, Unit: d.Unit(), Units: sockets, Why: "it does not run"})
 	}
 }
 
@@ -233,8 +254,9 @@ func (b *builder) notes(n notes) error {
 // which there is no manager.
 func (b *builder) order(d Desired, first []Step) {
 	has := func(op Op) bool { return slices.ContainsFunc(b.p.Steps, func(s Step) bool { return s.Op == op }) }
-	if has(OpRestart) {
-		first = append(first, Step{Op: OpRevive, Unit: d.Unit()})
+	if has(OpRestart) || has(OpClose) {
+		units := slices.Compact(slices.Sorted(slices.Values(append(d.sockets(), b.o.ownSockets()...))))
+		first = append(first, Step{Op: OpRevive, Unit: d.Unit(), Units: units})
 	}
 	if has(OpReload) {
 		first = append(first, Step{Op: OpReread})

@@ -32,6 +32,7 @@ const (
 	OpStart   Op = "start"
 	OpStop    Op = "stop"
 	OpRestart Op = "restart"
+	OpClose   Op = "close"  // sockets; the next start of the service opens those that shall be
 	OpReread  Op = "reread" // nothing; undone, the manager reads the old files again
 	OpRevive  Op = "revive" // nothing; undone, the old service is started again if it was restarted
 )
@@ -97,7 +98,7 @@ func (s Step) String() string {
 		}
 	case OpLinger, OpUnlingr:
 		on = s.User
-	case OpEnable, OpDisable:
+	case OpEnable, OpDisable, OpClose:
 		on = strings.Join(s.Units, " ")
 	case OpMkdir, OpReload, OpBus, OpStart, OpStop, OpRestart, OpReread, OpRevive:
 		if on == "" {
@@ -212,7 +213,9 @@ func (r *run) do(ctx context.Context, s Step) error {
 		}
 		return r.h.explain(ctx, r.t, m.Start(ctx, s.Unit))
 	case OpStop:
-		return r.h.stop(ctx, r.t)
+		return errors.Join(r.h.closeSockets(ctx, r.t, s.Units), r.h.stop(ctx, r.t))
+	case OpClose:
+		return r.h.closeSockets(ctx, r.t, s.Units)
 	case OpRestart:
 		if l, ok := m.(*launchd); ok { // it would start the definition that it has in memory again
 			return l.replace(ctx, s.Unit, s.PID)
@@ -247,13 +250,19 @@ func (r *run) verify(ctx context.Context, s Step) error {
 		case s.Op == OpStop && (p.PID > 0 || p.Active == "active" || p.Active == "activating"):
 			return fmt.Errorf("%s: it was stopped and process %d still runs", s.Unit, p.PID)
 		}
+		return r.sockets(ctx, s)
+	case OpClose:
+		return r.sockets(ctx, s)
 	case OpLinger, OpUnlingr:
 		on, known := r.h.lingerOn(ctx, s.User)
 		if known && on != (s.Op == OpLinger) {
 			return fmt.Errorf("linger of %s: it was switched, and is not", s.User)
 		}
 	case OpStart, OpRestart:
-		return r.h.ready(ctx, r.t, s.PID)
+		if err := r.h.ready(ctx, r.t, s.PID); err != nil {
+			return err
+		}
+		return r.sockets(ctx, s)
 	case OpMkdir, OpBus, OpReread, OpRevive:
 	}
 	return nil
@@ -288,8 +297,8 @@ func (r *run) undo(ctx context.Context, s Step) error {
 		return r.h.setLinger(ctx, s.User, false)
 	case OpUnlingr:
 		return r.h.setLinger(ctx, s.User, true)
-	case OpStart:
-		if err := m.Stop(ctx, s.Unit); err != nil {
+	case OpStart: // the sockets first: whoever asks there would start it again
+		if err := errors.Join(r.h.closeSockets(ctx, r.t, s.Units), m.Stop(ctx, s.Unit)); err != nil {
 			return err
 		}
 		if err := r.h.unmark(r.t); err != nil {
@@ -311,11 +320,8 @@ func (r *run) undo(ctx context.Context, s Step) error {
 	case OpReread:
 		return m.Reload(ctx)
 	case OpRevive:
-		if !r.reached(OpRestart) {
-			return nil
-		}
-		return errors.Join(m.Stop(ctx, s.Unit), m.ResetFailed(ctx, s.Unit), m.Start(ctx, s.Unit))
-	case OpReload, OpBus, OpRestart:
+		return r.revive(ctx, s)
+	case OpReload, OpBus, OpRestart, OpClose: // OpRevive opens what was open
 	}
 	return nil
 }

@@ -69,6 +69,9 @@ func (m *systemd) Stop(ctx context.Context, unit string) error {
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return fmt.Errorf("%s: %w; systemctl status %s shows when it has", unit, ErrStopping, unit)
 	}
+	if c, ok := errors.AsType[*commandError](err); ok && strings.Contains(c.res.Err, "not loaded") {
+		return nil // what the manager does not know does not run
+	}
 	return err
 }
 
@@ -120,18 +123,11 @@ func (m *systemd) Show(ctx context.Context, unit string) (Props, error) {
 		p.Exit = number("ExecMainStatus")
 	}
 	if last := number("WatchdogTimestampMonotonic"); last > 0 && p.Watchdog > 0 {
-		if up, ok := m.h.uptime(); ok {
-			p.Alive = max(up-time.Duration(last)*time.Microsecond, time.Nanosecond)
+		if now, ok := m.h.Monotonic(); ok {
+			p.Alive = max(now-time.Duration(last)*time.Microsecond, time.Nanosecond)
 		}
 	}
 	return p, nil
-}
-
-// uptime is the time since boot, by the clock that systemd's monotonic stamps are from.
-func (h Host) uptime() (time.Duration, bool) {
-	first, _, _ := strings.Cut(h.read("/proc/uptime"), " ")
-	s, err := strconv.ParseFloat(first, 64)
-	return time.Duration(s * float64(time.Second)), err == nil
 }
 
 // span reads a span of time as systemctl prints it, e.g. "1min 10s"; 0 = none or endless.

@@ -36,12 +36,13 @@ func NewRemoval(o Observed, purge bool) (Plan, error) {
 		return b.p, nil
 	}
 	b.step(Step{Op: OpReread})
-	units := []string{o.Unit()}
+	own := o.ownSockets()
+	units := append(o.socketsThat(func(s SocketSeen) bool { return s.Ours && s.Enabled }), o.Unit())
 	if !o.offline && o.Reached {
-		if o.Props.PID > 0 || o.Props.Active == "active" || o.Props.Active == "activating" {
-			b.step(Step{Op: OpStop, Unit: o.Unit()})
+		if len(own) > 0 || o.Props.PID > 0 || o.Props.Active == "active" || o.Props.Active == "activating" {
+			b.step(Step{Op: OpStop, Unit: o.Unit(), Units: own})
 		}
-		if o.Props.Enabled || o.Kind == Tasks && o.Props.Known { // one that is switched off is registered, too
+		if len(units) > 1 || o.Props.Enabled || o.Kind == Tasks && o.Props.Known { // one that is switched off is registered, too
 			b.step(Step{Op: OpDisable, Unit: o.Unit(), Units: units})
 		}
 	}
@@ -193,7 +194,9 @@ func offlineLinks(t Target) Desired {
 		for _, wants := range []string{"multi-user.target.wants", "default.target.wants"} {
 			d.link(filepath.Join(t.dir(), wants, t.Unit()), t.file())
 		}
-		d.link(filepath.Join(t.dir(), "sockets.target.wants", t.Name+".socket"), "")
+		for _, s := range []string{"", ".webhook"} {
+			d.link(filepath.Join(t.dir(), "sockets.target.wants", t.Name+s+socketExt), "")
+		}
 	case Launchd, Tasks, SCM, SysV:
 	}
 	return d

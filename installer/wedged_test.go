@@ -50,3 +50,33 @@ func TestReport15_TwoWitnesses(t *testing.T) {
 		})
 	}
 }
+
+// TestReport15_SleepIsNoSilence: what a machine slept is no silence of its gateway. The manager's
+// stamps are compared with the clock that they are from, and with none if that cannot be read.
+func TestReport15_SleepIsNoSilence(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		now   time.Duration
+		known bool
+		alive int // seconds before bootedFor
+		want  bool
+	}{
+		"a sign ten seconds ago, before and after a sleep": {bootedFor, true, 10, false},
+		"a sign long ago":              {bootedFor, true, 200, true},
+		"the same, looked at earlier":  {bootedFor - 150*time.Second, true, 200, false},
+		"a sign from after the look":   {bootedFor - 300*time.Second, true, 200, false},
+		"the clock cannot be read":     {0, false, 200, false},
+		"a sign just now, looked late": {bootedFor + 91*time.Second, true, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, o := observed(t, func(p *played) { p.Silent, p.Alive = true, c.alive })
+			h := w.host()
+			h.Monotonic = func() (time.Duration, bool) { return c.now, c.known }
+			o, err := h.Observe(t.Context(), o.Target, Desired{})
+			if err != nil || (o.State == Wedged) != c.want {
+				t.Errorf("%s, alive %s, %v", o.State, o.Props.Alive, err)
+			}
+		})
+	}
+}

@@ -71,6 +71,11 @@ func TestUnitCurrent(t *testing.T) {
 			units[scope][hardening] = rendered(t, append(placeholders(), "--scope", scope, "--hardening", hardening)...)
 		}
 	}
+	for _, f := range rendered(t, "--socket", "api_server=@listen@") {
+		if strings.HasSuffix(f.Name, ".socket") {
+			units["sockets"] = map[string][]unitFile{"api_server": {f}}
+		}
+	}
 	golden(t, "unit.json", units)
 }
 

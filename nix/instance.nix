@@ -130,6 +130,14 @@ rec {
       Install = sections "Install";
     };
 
+  # A listener that systemd holds for the gateway.
+  socket = address:
+    builtins.listToAttrs (
+      map (o: { inherit (o) name; value = builtins.replaceStrings [ "@listen@" ] [ address ] o.value; }) (
+        builtins.filter (o: o.section == "Socket") (builtins.head units.sockets.api_server).options
+      )
+    );
+
   # A path that needs no escaping in a unit.
   plainPath = path: builtins.match "/[A-Za-z0-9._+@/-]*" path != null;
 

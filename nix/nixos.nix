@@ -117,9 +117,10 @@ let
       restartTriggers = map (p: toString (prepareOf p)) (servedBy profile);
       path = tools;
       unitConfig = removeAttrs (unitOf profile).Unit [ "Description" "Wants" "After" ];
-      serviceConfig = (unitOf profile).Service;
+      serviceConfig = (unitOf profile).Service // lib.optionalAttrs (profile == null && held) { Sockets = "hermes-gateway.socket"; };
     };
   };
+  held = cfg.socketActivation != null;
 in
 {
   imports = [
@@ -137,6 +138,12 @@ in
     group = mkOption { type = types.str; default = "hermes"; description = "Its group."; };
     createUser = mkOption { type = types.bool; default = true; description = "Whether to make the account and the group."; };
     stateDir = mkOption { type = types.str; default = "/var/lib/hermes"; description = "Where all of its state lies; the home is `.hermes` in it."; };
+    socketActivation = mkOption {
+      type = types.nullOr types.str;
+      default = null;
+      example = "127.0.0.1:8642";
+      description = "The address of the default gateway's API, held by systemd, so that requests wait while the gateway restarts. The API must be on; the address in its settings does not count then. null has the gateway listen itself.";
+    };
     addToSystemPackages = mkOption { type = types.bool; default = false; description = "Put the program and `HERMES_HOME` into everybody's environment, and let the group write the home."; };
     container = {
       enable = mkOption { type = types.bool; default = false; description = "Run the gateway in a container, in which the agent may install what it likes."; };
@@ -156,6 +163,8 @@ in
         ++ [
           (inst.packageAssertion cfg.package)
           { assertion = inst.plainPath cfg.stateDir; message = "${option}.stateDir: expected an absolute path of letters, digits and . _ - + @ /"; }
+          { assertion = !(held && cfg.container.enable); message = "${option}.socketActivation: a gateway in a container listens itself; take one of the two out."; }
+          { assertion = !held || builtins.match "[][A-Za-z0-9.:]+" cfg.socketActivation != null; message = "${option}.socketActivation: expected ADDRESS:PORT."; }
           { assertion = !(cfg.container.enable && lib.any (p: cfg.profiles.${p}.gateway.enable) profiles); message = "${option}.container runs one gateway: set settings.gateway.multiplex_profiles = true instead of profiles.<name>.gateway.enable."; }
         ];
       warnings =
@@ -174,6 +183,13 @@ in
         map prepareUnit all ++ map gatewayUnit (if cfg.container.enable then [ ] else gateways)
       );
     }
+    (mkIf held {
+      systemd.sockets.hermes-gateway = {
+        description = "${(unitOf null).Unit.Description}, listener api_server";
+        wantedBy = [ "sockets.target" ];
+        socketConfig = inst.socket cfg.socketActivation;
+      };
+    })
     (mkIf cfg.createUser {
       users.users.${cfg.user} = {
         isSystemUser = true;

@@ -50,7 +50,7 @@ type Credential struct {
 // Socket is a listener that the manager holds open while the service restarts.
 type Socket struct {
 	Name   string // handed over with it, e.g. api_server
-	Listen string // address:port or an absolute path
+	Listen string // address:port, a port of every address, or an absolute path
 }
 
 // Spec is what the service is, whatever manager runs it.

@@ -138,12 +138,13 @@ func (s Spec) credentials() []Option {
 	return out
 }
 
-// socketUnit is the name of a listener's unit: systemd names listeners by unit.
+// socketUnit is the name of a listener's unit: systemd names listeners by unit. A profile's id has
+// no dot, so none is that of another service's.
 func (s Spec) socketUnit(i int) string {
 	if i == 0 {
 		return s.Name + ".socket"
 	}
-	return s.Name + "-" + s.Sockets[i].Name + ".socket"
+	return s.Name + "." + s.Sockets[i].Name + ".socket"
 }
 
 func (s Spec) socket(i int) []Option {

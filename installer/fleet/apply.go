@@ -65,7 +65,7 @@ func (f Fleet) Apply(ctx context.Context, shown Plan, plan func(Observed) Plan) 
 		return r, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	if err := f.sweep(); err != nil {
+	if err := errors.Join(f.sweep(), f.begun(ctx)); err != nil {
 		return r, err
 	}
 	o, err := f.Observe(ctx)
@@ -127,13 +127,6 @@ func (f Fleet) sweep() error {
 // multiplex makes one gateway of many, or finishes that.
 func (f Fleet) multiplex(ctx context.Context, o Observed, action Action, r *Result) error {
 	def := o.byName(home.Default)
-	if len(def.Services) > 0 {
-		if err := f.Host.Enable(ctx, o.Default, def.Services[0]); err != nil && action == Migrate {
-			return &BlockedError{[]Finding{{Kind: "enable", Profile: home.Default, Message: fmt.Sprintf("the survivor cannot be enabled: %v", err)}}}
-		} else if err != nil {
-			r.Notes = append(r.Notes, fmt.Sprintf("the default gateway's unit could not be enabled: %v", err))
-		}
-	}
 	m, rec := o.Manifest, o.record
 	if action == Migrate {
 		fresh := newManifest(o, f.Now())
@@ -142,13 +135,13 @@ func (f Fleet) multiplex(ctx context.Context, o Observed, action Action, r *Resu
 		if rec, err = f.newRecord(o, fresh); err != nil {
 			return err
 		}
-		if err := f.writeRecord(rec); err != nil {
+		if err := f.begin(ctx, def, rec); err != nil {
 			return err
 		}
-		if err := f.writeManifest(fresh); err != nil {
-			return errors.Join(err, f.forget())
+	} else if len(def.Services) > 0 {
+		if err := f.Host.Enable(ctx, o.Default, def.Services[0]); err != nil {
+			r.Notes = append(r.Notes, fmt.Sprintf("the default gateway's unit could not be enabled: %v", err))
 		}
-		f.say("wrote " + manifestPath(o.Default))
 	}
 	if err := f.bring(ctx, o, *m); err != nil {
 		return f.takeBack(ctx, *m, rec, r, err)
@@ -156,9 +149,46 @@ func (f Fleet) multiplex(ctx context.Context, o Observed, action Action, r *Resu
 	return f.confirm(ctx, o, r)
 }
 
-// forget removes what was written before the first step, after a failure to write it all.
-func (f Fleet) forget() error {
-	return errors.Join(f.Files.Remove(manifestPath(f.Default)), f.dropRecord())
+// begin enables the survivor and writes down what there was. The record is the first, so that
+// also a run that is killed right after the enabling leaves word of what it was before. What
+// fails here is taken back: nothing was begun.
+func (f Fleet) begin(ctx context.Context, def Profile, rec *record) error {
+	if err := f.writeRecord(rec); err != nil {
+		return err
+	}
+	if len(def.Services) > 0 {
+		if err := f.Host.Enable(ctx, f.Default, def.Services[0]); err != nil {
+			why := &BlockedError{[]Finding{{Kind: "enable", Profile: home.Default, Message: fmt.Sprintf("the survivor cannot be enabled: %v", err)}}}
+			if err := f.forget(ctx, rec); err != nil {
+				return errors.Join(why, err)
+			}
+			return why
+		}
+	}
+	if err := f.writeManifest(rec.Manifest); err != nil {
+		return errors.Join(err, f.forget(ctx, rec))
+	}
+	f.say("wrote " + manifestPath(f.Default))
+	return nil
+}
+
+// forget takes back what was done before the first step that takes something away. The record
+// goes last: it says what the survivor was.
+func (f Fleet) forget(ctx context.Context, rec *record) error {
+	ctx = context.WithoutCancel(ctx)
+	if err := errors.Join(f.Files.Remove(manifestPath(f.Default)), f.disableAgain(ctx, f.Default, rec)); err != nil {
+		return err
+	}
+	return f.dropRecord()
+}
+
+// begun takes back what a run did that was killed before it had written its manifest.
+func (f Fleet) begun(ctx context.Context) error {
+	rec, err := readRecord(f.Default)
+	if err != nil || rec == nil || rec.Last || exists(manifestPath(f.Default)) {
+		return err
+	}
+	return f.forget(ctx, rec)
 }
 
 // takeBack undoes a bring-up that failed. It works on when the caller's patience is over: half

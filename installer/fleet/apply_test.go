@@ -28,6 +28,7 @@ func fleets() map[string]map[string]seed {
 		"detached":         {"default": {detached: true}, "work": {detached: true}, "fun": {}},
 		"default detached": {"default": {detached: true}, "work": {system: true}, "fun": {system: true}},
 		"both scopes":      {"default": {system: true}, "work": {user: true, system: true}, "fun": {}},
+		"not enabled":      {"default": {user: true, off: true}, "work": {user: true, off: true}, "fun": {user: true}},
 		"default alone":    {"default": {user: true}, "work": {}, "fun": {}},
 	}
 }
@@ -194,6 +195,7 @@ func TestReport17_BringUpFails(t *testing.T) {
 		"a profile does not stop":         {"user units", "uninstall work before"},
 		"the flag cannot be written":      {"user units", "rename config.yaml"},
 		"spawn fails":                     {"detached", "spawn default before"},
+		"the survivor was not enabled":    {"not enabled", "restart default before"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

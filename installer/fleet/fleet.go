@@ -49,8 +49,11 @@ type Unit struct {
 	UID     *int   `json:"uid"`     // of the account; nil = there is no such account
 	Home    string `json:"home"`    // the home it pins; "" = none
 	Active  bool   `json:"active"`  // started, or starting
-	Foreign string `json:"foreign"` // who else owns the file, e.g. "nix store"; "" = nobody
-	Files   []File `json:"files"`   // the unit and its drop-ins
+	// Disabled says that it does not start by itself. What a record of an older program does not
+	// say was enabled.
+	Disabled bool   `json:"disabled,omitempty"`
+	Foreign  string `json:"foreign"` // who else owns the file, e.g. "nix store"; "" = nobody
+	Files    []File `json:"files"`   // the unit and its drop-ins
 }
 
 // Process is the live gateway of one home; a multiplexer is the process of its own home only.
@@ -77,6 +80,8 @@ type Host interface {
 	UID() int
 
 	Enable(ctx context.Context, h home.Home, s Service) error
+	// Disable keeps one unit from starting by itself and leaves it running, if it does.
+	Disable(ctx context.Context, h home.Home, u Unit) error
 	// Install puts files back as they were, or renders a unit where there are none, and enables
 	// it. It starts nothing.
 	Install(ctx context.Context, h home.Home, s Service, account string, files []File) error

@@ -111,7 +111,7 @@ func (w *world) sound(t *testing.T, at string, before map[string]string) {
 // was to the byte. Never a fleet without a gateway.
 func TestReport17_KilledAnywhere(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"user units", "no default", "default detached"} {
+	for _, name := range []string{"user units", "no default", "default detached", "not enabled"} {
 		seeds := fleets()[name]
 		for _, direction := range []string{"multiplex", "standalone"} {
 			t.Run(name+"/"+direction, func(t *testing.T) {

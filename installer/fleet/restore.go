@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 )
@@ -91,6 +92,9 @@ func (f Fleet) bringBack(ctx context.Context, q Profile, rec *record) error {
 		}
 		f.say(said)
 	}
+	if err := f.disableAgain(ctx, h, rec); err != nil {
+		return err
+	}
 	if len(q.Services) == 0 && q.PID > 0 {
 		if _, live, err := f.Host.Process(h); live || err != nil {
 			return err
@@ -99,6 +103,27 @@ func (f Fleet) bringBack(ctx context.Context, q Profile, rec *record) error {
 			return err
 		}
 		f.say(said)
+	}
+	return nil
+}
+
+// disableAgain has the units of a home not start by themselves that did not before. Putting a
+// unit back enables it, and so does making it the survivor.
+func (f Fleet) disableAgain(ctx context.Context, h home.Home, rec *record) error {
+	if rec == nil || !slices.ContainsFunc(rec.Units[h.Profile], func(u Unit) bool { return u.Disabled }) {
+		return nil
+	}
+	units, err := f.Host.Units(ctx, h)
+	if err != nil {
+		return err
+	}
+	for _, u := range units {
+		was := slices.ContainsFunc(rec.Units[h.Profile], func(b Unit) bool { return b.Service == u.Service && b.Name == u.Name && b.Disabled })
+		if was && !u.Disabled {
+			if err := f.Host.Disable(ctx, h, u); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -130,7 +155,9 @@ func (f Fleet) defaultBack(ctx context.Context, m Manifest, rec *record) error {
 				return err
 			}
 		}
-		err = f.Host.Restart(ctx, h, s)
+		if err = f.disableAgain(ctx, h, rec); err == nil {
+			err = f.Host.Restart(ctx, h, s)
+		}
 	} else {
 		err = f.withoutUnit(ctx, m, units, live)
 	}

@@ -104,8 +104,18 @@ func (s *Systemd) Account(name string) error {
 func (s *Systemd) Units(ctx context.Context, h home.Home) ([]Unit, error) {
 	units, err := s.installed(h)
 	for i, u := range units {
-		out, err := s.ctl(ctx, u.System, "show", "--property=ActiveState", "--value", u.Name)
-		units[i].Active = err == nil && slices.Contains([]string{"active", "activating", "reloading"}, strings.TrimSpace(out))
+		out, err := s.ctl(ctx, u.System, "show", "--property=ActiveState,UnitFileState", u.Name)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(out) {
+			switch name, value, _ := strings.Cut(strings.TrimSpace(line), "="); name {
+			case "ActiveState":
+				units[i].Active = slices.Contains([]string{"active", "activating", "reloading"}, value)
+			case "UnitFileState":
+				units[i].Disabled = value == "disabled"
+			}
+		}
 	}
 	return units, err
 }
@@ -187,7 +197,40 @@ func (s *Systemd) read(system bool, path string) (Unit, error) {
 	for _, f := range u.Files {
 		s.settings(&u, string(f.Data))
 	}
-	return u, nil
+	return u, s.sockets(&u)
+}
+
+// sockets adds the files that we wrote for listeners that the manager holds for a unit: left where it was taken
+// away, one would start what is not there.
+func (s *Systemd) sockets(u *Unit) error {
+	paths, err := filepath.Glob(filepath.Join(s.dir(u.System), service.Base+"*.socket"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		data, st, err := atomicfile.Read(path)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, atomicfile.ErrNotRegular) || errors.Is(err, fs.ErrPermission) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		parsed, err := service.ParseUnit(string(data))
+		if err == nil && service.Inspect(string(data)).Ours && slices.Contains(parsed.All("Socket", "Service"), u.Name) {
+			u.Files = append(u.Files, File{path, uint32(st.Mode()), data})
+		}
+	}
+	return nil
+}
+
+// listeners are the names of its socket units.
+func (u Unit) listeners() (out []string) {
+	for _, f := range u.Files {
+		if strings.HasSuffix(f.Path, ".socket") {
+			out = append(out, filepath.Base(f.Path))
+		}
+	}
+	return out
 }
 
 // settings takes from the text of a unit whom and what it runs.
@@ -248,6 +291,12 @@ func (s *Systemd) Enable(ctx context.Context, h home.Home, sv Service) error {
 	})
 }
 
+// Disable disables one unit.
+func (s *Systemd) Disable(ctx context.Context, _ home.Home, u Unit) error {
+	_, err := s.ctl(ctx, u.System, "disable", u.Name)
+	return err
+}
+
 // Start starts a unit, also one that parked itself.
 func (s *Systemd) Start(ctx context.Context, h home.Home, sv Service) error {
 	return s.run(ctx, h, sv, "start")
@@ -278,8 +327,10 @@ func (s *Systemd) Uninstall(ctx context.Context, h home.Home, sv Service) error 
 	}
 	for _, u := range units {
 		for _, verb := range []string{"stop", "disable"} {
-			if _, err := s.ctl(ctx, sv.System, verb, u.Name); err != nil {
-				return err
+			for _, name := range append(u.listeners(), u.Name) { // whoever asks a listener would start it again
+				if _, err := s.ctl(ctx, sv.System, verb, name); err != nil {
+					return err
+				}
 			}
 		}
 		for i, f := range u.Files {

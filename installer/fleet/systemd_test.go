@@ -52,7 +52,7 @@ func newManaged(t *testing.T) *managed {
 			case strings.Contains(line, "is-system-running"):
 				return "degraded\n", 1, nil
 			case strings.Contains(line, "ActiveState"):
-				return "active\n", 0, nil
+				return "ActiveState=active\nUnitFileState=disabled\n", 0, nil
 			}
 			return "", 0, nil
 		},
@@ -135,8 +135,8 @@ func TestReport12_UnitsByTheirHome(t *testing.T) {
 			if len(u.Files) > 1 {
 				s += fmt.Sprintf(" files %d", len(u.Files))
 			}
-			if !u.Active {
-				t.Errorf("%s is not active", u.Name)
+			if !u.Active || !u.Disabled { // as the played manager says
+				t.Errorf("%s: active %v, disabled %v", u.Name, u.Active, u.Disabled)
 			}
 			got = append(got, s)
 		}
@@ -154,26 +154,28 @@ func TestUninstallAndInstall(t *testing.T) {
 	t.Parallel()
 	m := newManaged(t)
 	ours := service.Unit{Home: "h", Options: []service.Option{{Section: "Service", Name: "Nice", Value: "2"}}}.String()
+	socket := service.Unit{Home: "h", Options: []service.Option{{Section: "Socket", Name: "Service", Value: "hermes-gateway-work.service"}}}.String()
 	testkit.WriteTree(t, m.dir, map[string]string{
 		"sys/hermes-gateway-work.service": unit(m.home("work").Dir, "ada"), "sys/hermes-gateway-work.service.d/10-hardening.conf": ours,
+		"sys/hermes-gateway-work.socket": socket, "sys/hermes-gateway-x.socket": "[Socket]\nService=hermes-gateway-work.service\n",
 		"sys/hermes-gateway-work.service.d/mine.conf": "[Service]\nNice=1\n", "sys/hermes-gateway-fun.service": unit(m.home("fun").Dir, ""),
 	})
 	before := testkit.ReadTree(t, m.dir)
 	s, work := Service{"systemd", true}, m.home("work")
 	units, err := m.Units(t.Context(), work)
-	if err != nil || len(units) != 1 || len(units[0].Files) != 3 {
+	if err != nil || len(units) != 1 || len(units[0].Files) != 4 {
 		t.Fatalf("%+v, %v", units, err)
 	}
 	m.ran = nil
 	if err := m.Uninstall(t.Context(), work, s); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"stop hermes-gateway-work.service", "disable hermes-gateway-work.service", "daemon-reload", "reset-failed hermes-gateway-work.service"}
+	want := []string{"stop hermes-gateway-work.socket", "stop hermes-gateway-work.service", "disable hermes-gateway-work.socket", "disable hermes-gateway-work.service", "daemon-reload", "reset-failed hermes-gateway-work.service"}
 	if !reflect.DeepEqual(m.ran, want) {
 		t.Errorf("ran %q", m.ran)
 	}
 	left := testkit.ReadTree(t, m.dir)
-	if len(left) != 2 || left["sys/hermes-gateway-work.service.d/mine.conf"] == "" || left["sys/hermes-gateway-fun.service"] == "" {
+	if len(left) != 3 || left["sys/hermes-gateway-x.socket"] == "" || left["sys/hermes-gateway-work.service.d/mine.conf"] == "" || left["sys/hermes-gateway-fun.service"] == "" {
 		t.Errorf("left %v", left)
 	}
 	if err := m.Uninstall(t.Context(), work, s); err != nil {
@@ -183,7 +185,7 @@ func TestUninstallAndInstall(t *testing.T) {
 	if err := m.Systemd.Install(t.Context(), s, units[0].Files); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"daemon-reload", "enable hermes-gateway-work.service"}; !reflect.DeepEqual(m.ran, want) {
+	if want := []string{"daemon-reload", "enable hermes-gateway-work.service hermes-gateway-work.socket"}; !reflect.DeepEqual(m.ran, want) {
 		t.Errorf("ran %q", m.ran)
 	}
 	if diff := cmp.Diff(before, testkit.ReadTree(t, m.dir)); diff != "" {

@@ -53,6 +53,7 @@ type procState struct {
 // seed describes what a profile has at first.
 type seed struct {
 	user, system, detached bool
+	off                    bool // its units do not start by themselves
 }
 
 func newWorld(t testing.TB, seeds map[string]seed) *world {
@@ -73,7 +74,7 @@ func newWorld(t testing.TB, seeds map[string]seed) *world {
 		for scope, on := range map[string]bool{"user": s.user, "system": s.system} {
 			if on {
 				w.put(w.unit(name, scope), "# hand edited\nunit of "+name+"\n")
-				w.save(w.unit(name, scope)+".state", unitState{Enabled: true, Account: map[string]string{"system": "ada"}[scope]})
+				w.save(w.unit(name, scope)+".state", unitState{Enabled: !s.off, Account: map[string]string{"system": "ada"}[scope]})
 			}
 		}
 		ctx := t.Context()
@@ -176,7 +177,7 @@ func (w *world) Units(_ context.Context, h home.Home) (out []Unit, err error) {
 			pinned = p
 		}
 		u := Unit{
-			Service: Service{"systemd", scope == "system"}, Name: filepath.Base(path), Account: s.Account, UID: &w.uid, Home: pinned, Active: s.Active,
+			Service: Service{"systemd", scope == "system"}, Name: filepath.Base(path), Account: s.Account, UID: &w.uid, Home: pinned, Active: s.Active, Disabled: !s.Enabled,
 			Files: []File{{path, 0o600, data}},
 		}
 		if h.Profile != home.Default {
@@ -200,6 +201,17 @@ func (w *world) Enable(_ context.Context, h home.Home, s Service) error {
 		path := w.unit(h.Profile, scopeName(s)) + ".state"
 		w.load(path, &u)
 		u.Enabled = true
+		w.save(path, u)
+		return nil
+	})
+}
+
+func (w *world) Disable(_ context.Context, h home.Home, unit Unit) error {
+	return w.op("disable "+h.Profile, func() error {
+		var u unitState
+		path := w.unit(h.Profile, scopeName(unit.Service)) + ".state"
+		w.load(path, &u)
+		u.Enabled = false
 		w.save(path, u)
 		return nil
 	})

@@ -112,29 +112,35 @@ type profileFacts struct {
 
 func (p profileFacts) read(ctx context.Context, h home.Home) (fleet.Facts, error) {
 	var out fleet.Facts
-	if f, err := os.Open(h.Env()); err == nil {
-		f.Close() //nolint:errcheck // nothing was read
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return out, err // a scope would take it for an empty one
-	}
-	c, err := config.Load(h, p.options)
+	r, err := p.reader(ctx, h)
 	if err != nil {
-		return out, err
-	}
-	scope, err := p.env.Scope(ctx, h)
-	if err != nil {
-		return out, err
-	}
-	r := factReader{view: c.With(scopeLookup(scope)), scope: scope, file: h.Env()}
-	if h.Dir == p.root.Dir {
-		r.process = p.env.Getenv // a miss of the launch profile's falls through to it
-	}
-	if err := r.sections(); err != nil {
 		return out, err
 	}
 	out.Claims = r.claims(h.Config())
 	out.Listeners, err = r.listeners(h.Dir == p.root.Dir)
 	return out, err
+}
+
+// reader reads one profile's config and secrets.
+func (p profileFacts) reader(ctx context.Context, h home.Home) (*factReader, error) {
+	if f, err := os.Open(h.Env()); err == nil {
+		f.Close() //nolint:errcheck // nothing was read
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err // a scope would take it for an empty one
+	}
+	c, err := config.Load(h, p.options)
+	if err != nil {
+		return nil, err
+	}
+	scope, err := p.env.Scope(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	r := &factReader{view: c.With(scopeLookup(scope)), scope: scope, file: h.Env()}
+	if h.Dir == p.root.Dir {
+		r.process = p.env.Getenv // a miss of the launch profile's falls through to it
+	}
+	return r, r.sections()
 }
 
 // userUnits is where an account's own units are.

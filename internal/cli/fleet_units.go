@@ -22,7 +22,7 @@ func (g gatewayHost) service(ctx context.Context, h home.Home, s fleet.Service, 
 	if err != nil {
 		return host, r, err
 	}
-	r.Spec, err = o.spec(host, t, g.env, "")
+	r.Spec, err = o.spec(ctx, host, t, g.env, asked{})
 	return host, r, err
 }
 

@@ -49,7 +49,7 @@ func (o *serviceOptions) register(cmd *cobra.Command) {
 func (o *serviceOptions) host(env Env) installer.Host {
 	h := installer.Host{
 		OS: runtime.GOOS, Root: o.root, Offline: o.root != "", UID: os.Geteuid(), PID: os.Getpid(), Getenv: env.Getenv,
-		Run: installer.Exec, Spawn: installer.Spawn, Gateway: runningGateway{env}, Now: env.Now,
+		Run: installer.Exec, Spawn: installer.Spawn, Gateway: runningGateway{env}, Now: env.Now, Monotonic: installer.Monotonic,
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			select {
 			case <-ctx.Done():
@@ -198,27 +198,37 @@ func (g runningGateway) LastReason(dir string) string {
 // watchdog is how long a service may give no sign of life; it gives one every 30 seconds.
 const watchdog = 120 * time.Second
 
+// asked is what a person says of a service; what is empty stays as it is.
+type asked struct {
+	hardening string
+	socket    *bool
+}
+
 // spec describes the service of a home.
-func (o *serviceOptions) spec(h installer.Host, t installer.Target, env Env, hardening string) (service.Spec, error) {
+func (o *serviceOptions) spec(ctx context.Context, h installer.Host, t installer.Target, env Env, a asked) (service.Spec, error) {
 	program, err := o.program(h)
 	if err != nil {
 		return service.Spec{}, err
 	}
 	s := service.Spec{
 		Name: t.Name, Scope: t.Scope, Home: t.Home.Dir, Exec: []string{program, "gateway", "run"}, Watchdog: watchdog,
-		Hardening: service.Hardening(hardening), Path: searchPath(o.root, t),
+		Hardening: service.Hardening(a.hardening), Path: searchPath(o.root, t),
 		Before: []string{program, "migrate", "--home", t.Home.Dir, "--quiet"},
 	}
 	if t.Home.Profile == home.Default {
 		s.Before = append(s.Before, "--all-profiles")
 	}
-	if hardening == "" {
+	if a.hardening == "" {
 		s.Hardening = h.Hardening(t)
 	}
 	if t.Scope == service.System {
 		s.Account, s.Group, s.AccountHome, s.UID = t.Account.Name, t.Account.Group, t.Account.Home, t.Account.UID
 	}
-	c, err := config.Load(home.Home{Dir: filepath.Join(o.root, t.Home.Dir), Profile: t.Home.Profile}, config.Options{AdminDir: home.AdminDir(env.Getenv)})
+	real := home.Home{Dir: filepath.Join(o.root, t.Home.Dir), Profile: t.Home.Profile}
+	if s.Sockets, err = o.sockets(ctx, h, t, real, a.socket); err != nil {
+		return s, err
+	}
+	c, err := config.Load(real, config.Options{AdminDir: home.AdminDir(env.Getenv)})
 	if err != nil {
 		return s, nil //nolint:nilerr // the migration that comes first says what is wrong with it
 	}

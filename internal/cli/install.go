@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,6 +28,7 @@ type installOptions struct {
 	noStart, noEnable, force bool
 	dryRun, diff, print      bool
 	hardening                string
+	socket                   *bool // nil = as it is
 }
 
 func newInstall(st *state) *cobra.Command {
@@ -50,6 +52,11 @@ func newInstall(st *state) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.runAs, "run-as-user", "", "the `NAME` of the account that a system service runs as (default who called sudo)")
 	f.StringVar(&o.hardening, "hardening", "", "the `PROFILE` of what a system service is kept from: balanced, agent or none (default what it has, else balanced)")
+	f.BoolFunc("socket", "have systemd hold the gateway's ports, so that requests wait through a restart; --socket=false ends that (default as it is)", func(v string) error {
+		on, err := strconv.ParseBool(v)
+		o.socket = &on
+		return err
+	})
 	f.BoolVar(&o.noStart, "no-start", false, "do not start it now")
 	f.BoolVar(&o.noEnable, "no-enable", false, "do not have it start by itself")
 	f.BoolVar(&o.force, "force", false, "replace a definition that was edited or is not ours; a copy is kept")
@@ -88,7 +95,7 @@ func (o *installOptions) run(ctx context.Context, env Env) error {
 		Target: t, Standing: standing, Options: installer.Options{NoStart: o.noStart, NoEnable: o.noEnable, Force: o.force},
 		Prepare: func() error { return prepare(h, t) },
 	}
-	if r.Spec, err = o.spec(h, t, env, o.hardening); err != nil {
+	if r.Spec, err = o.spec(ctx, h, t, env, asked{o.hardening, o.socket}); err != nil {
 		return err
 	}
 	if o.print {

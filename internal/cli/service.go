@@ -25,7 +25,7 @@ type unitOptions struct {
 	name, scope, home           string
 	account, group, accountHome string
 	program, hardening          string
-	writable                    []string
+	writable, sockets           []string
 	drain, watchdog             time.Duration
 	json                        bool
 }
@@ -53,6 +53,7 @@ func newServiceUnit(st *state) *cobra.Command {
 	f.StringVar(&o.program, "program", "/usr/bin/"+Name, "the absolute `PATH` of this program")
 	f.StringVar(&o.hardening, "hardening", "", "balanced, agent or none (default balanced for the system, none for a user)")
 	f.StringArrayVar(&o.writable, "writable", nil, "a `DIR` it may write beside its home")
+	f.StringArrayVar(&o.sockets, "socket", nil, "a listener `NAME=ADDRESS` that systemd holds: api_server or webhook")
 	f.DurationVar(&o.drain, "drain", 0, "how long running turns may take at a stop")
 	f.DurationVar(&o.watchdog, "watchdog", 0, "restart it after this long without a sign of life; 0 = never")
 	f.BoolVar(&o.json, "json", false, "print JSON")
@@ -63,6 +64,10 @@ func (o *unitOptions) spec() service.Spec {
 	s := service.Spec{
 		Name: o.name, Scope: service.Scope(o.scope), Home: o.home, Exec: []string{o.program, "gateway", "run"},
 		Drain: o.drain, Watchdog: o.watchdog, Hardening: service.Hardening(o.hardening), Writable: o.writable,
+	}
+	for _, k := range o.sockets {
+		name, address, _ := strings.Cut(k, "=")
+		s.Sockets = append(s.Sockets, service.Socket{Name: name, Listen: address})
 	}
 	if s.Scope == service.System {
 		s.Account, s.Group, s.AccountHome = o.account, o.group, o.accountHome

@@ -136,6 +136,9 @@ func (d statusDoc) service() string {
 	if o.Fix != "" && o.State != installer.Foreign {
 		b.WriteString("          " + o.Fix + "\n")
 	}
+	for _, s := range o.Sockets {
+		fmt.Fprintf(&b, "socket    %s, %s (%s)\n", s.Active, s.Unit, strings.Join(s.Listen, ", "))
+	}
 	for _, n := range o.Notices {
 		b.WriteString("note      " + n + "\n")
 	}

@@ -119,10 +119,8 @@ func makeHome(h home.Home) (bool, error) {
 		// A start that was cut off had made this much.
 		return true, w.Write(h.Config(), home.Template(), atomicfile.Options{Mode: 0o600})
 	}
-	if entries, err := os.ReadDir(h.Dir); err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() != "logs" }) {
-		return false, nil // a home without a config is one all the same
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
+	if none, err := noHome(h); err != nil || !none {
+		return false, err // a home without a config is one all the same
 	}
 	var key [24]byte
 	if _, err := rand.Read(key[:]); err != nil {
@@ -136,6 +134,15 @@ func makeHome(h home.Home) (bool, error) {
 		return false, err
 	}
 	return true, w.Write(h.Config(), home.Template(), atomicfile.Options{Mode: 0o600}) // last: with it the home is one
+}
+
+// noHome reports whether there is nothing of a home yet.
+func noHome(h home.Home) (bool, error) {
+	entries, err := os.ReadDir(h.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return err == nil && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() != "logs" }), err
 }
 
 // upText says what runs where, and what to do next.

@@ -39,7 +39,7 @@ let
 
   nixosOptions = (nixos { }).options.services.hermes-gateway;
   homeOptions = (home { }).options.services.hermes-gateway;
-  onlyNixos = [ "addToSystemPackages" "container" "createUser" "group" "stateDir" "user" ];
+  onlyNixos = [ "addToSystemPackages" "container" "createUser" "group" "socketActivation" "stateDir" "user" ];
   onlyHome = [ "gateway" "hermesHome" ];
   less = a: b: filter (n: !(builtins.elem n b)) a;
 
@@ -62,6 +62,8 @@ let
   native = nixos (gateway full);
   hm = home (gateway (full // { gateway.enable = true; }));
   boxed = nixos (gateway { container.enable = true; container.backend = "podman"; container.extraVolumes = [ "/a:/b" ]; });
+
+  listens = nixos (gateway { socketActivation = "127.0.0.1:8642"; });
 
   identity = cfg:
     (import ../container.nix { inherit lib pkgs; home = "/h"; cfg = (nixos (gateway cfg)).config.services.hermes-gateway; }).identity;
@@ -131,6 +133,15 @@ let
 
     # report 8: the mark that says who owns the config is in the home, never in the program's environment
     (yes "nobody sets HERMES_MANAGED" (!lib.hasInfix "HERMES_MANAGED" (toJSON [ native.config.systemd.services hm.config.systemd.user.services boxed.config.systemd.services ])))
+
+    # a listener that systemd holds
+    (is "no socket unless asked for" { } native.config.systemd.sockets)
+    (is "the socket is the program's own" { Backlog = "1024"; FileDescriptorName = "api_server"; ListenStream = "127.0.0.1:8642"; NoDelay = "true"; Service = "hermes-gateway.service"; } listens.config.systemd.sockets.hermes-gateway.socketConfig)
+    (is "it starts by itself" [ "sockets.target" ] listens.config.systemd.sockets.hermes-gateway.wantedBy)
+    (is "the gateway takes it" [ "hermes-gateway.socket" false ] [ (unit listens).serviceConfig.Sockets ((unit native).serviceConfig ? Sockets) ])
+    (is "no assertion fails with it" [ ] (failed listens))
+    (yes "not with a container" (says "socketActivation" (nixos (gateway { socketActivation = "127.0.0.1:1"; container.enable = true; }))))
+    (yes "an address without spaces" (says "socketActivation" (nixos (gateway { socketActivation = "a b"; }))))
 
     # container mode
     (yes "the engine runs" boxed.config.virtualisation.podman.enable)

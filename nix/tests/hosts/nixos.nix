@@ -9,6 +9,7 @@ in
     assertions = lib.mkOption { type = lib.types.listOf lib.types.raw; default = [ ]; };
     warnings = lib.mkOption { type = lib.types.listOf lib.types.str; default = [ ]; };
     systemd.services = sets;
+    systemd.sockets = sets;
     systemd.tmpfiles.rules = lib.mkOption { type = lib.types.listOf lib.types.str; default = [ ]; };
     users.users = sets;
     users.groups = sets;
