@@ -284,10 +284,14 @@ func (s *server) stop(ctx context.Context, why error) {
 	}
 }
 
-// reap ends what a gateway of this home that was killed left running, and has every command
-// written down for the next one.
+// reap ends what a gateway of this home that was killed left running, removes what it left of
+// writes, and has every command written down for the next one.
 func (s *server) reap() {
-	n, err := s.rt.processes.Keep(filepath.Join(s.home.State(), "gateway.commands"))
+	list := filepath.Join(s.home.State(), "gateway.commands")
+	if err := s.claim.Sweep(list); err != nil {
+		s.o.Log.Warn("staged files of a killed gateway stay", "error", err)
+	}
+	n, err := s.rt.processes.Keep(list)
 	if err != nil {
 		s.o.Log.Warn("commands are not written down: should this process be killed, they outlive it", "error", err)
 	}

@@ -46,6 +46,16 @@ func NewClaim(h home.Home, argv []string) (*Claim, error) {
 	return c, nil
 }
 
+// Sweep removes what killed gateways left of writes to the files that only a gateway writes;
+// more are such files.
+func (c *Claim) Sweep(more ...string) error {
+	var err error
+	for _, path := range append(more, pidFile(c.home), statePath(c.home), startsFile(c.home), beatFile(c.home)) {
+		err = errors.Join(err, c.files.Sweep(path))
+	}
+	return err
+}
+
 // Release gives the home back. A pid file that names somebody else by now stays.
 func (c *Claim) Release() error {
 	var err error

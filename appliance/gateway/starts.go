@@ -35,7 +35,7 @@ func (s Storm) Start(h home.Home, now time.Time) (time.Duration, error) {
 	if s.Window <= 0 {
 		s.Window = 2 * time.Minute
 	}
-	path := filepath.Join(h.Dir, "gateway-starts.log")
+	path := startsFile(h)
 	data, _, err := atomicfile.Read(path)
 	if err != nil {
 		return 0, err
@@ -56,3 +56,5 @@ func (s Storm) Start(h home.Home, now time.Time) (time.Duration, error) {
 	}
 	return min(stormMost, stormUnit*time.Duration(math.Pow(2, float64(min(over, 6))))), err
 }
+
+func startsFile(h home.Home) string { return filepath.Join(h.Dir, "gateway-starts.log") }

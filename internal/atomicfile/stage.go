@@ -3,7 +3,6 @@
 package atomicfile
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,7 +44,7 @@ func (w Writer) Stage(path string, data []byte, o Options) (*Staged, error) {
 	st := &Staged{Target: target, w: w, data: data}
 	name := o.Temp
 	if name == "" {
-		name = "." + filepath.Base(target) + "." + rand.Text()[:8] + ".new"
+		name = randomName(target)
 	}
 	st.Temp = filepath.Join(filepath.Dir(target), name)
 	info, err := os.Stat(target)
