@@ -97,8 +97,8 @@ func (s *server) connect(life context.Context, c *conn, protocol string) error {
 	select {
 	case o := <-done:
 		c.session = o.session
-		if o.err == nil {
-			return nil
+		if o.err == nil || answered(o.err) != nil { // what it says goes before how it ends then
+			return o.err
 		}
 		if limit.Err() != nil {
 			return context.Cause(limit)
@@ -111,8 +111,12 @@ func (s *server) connect(life context.Context, c *conn, protocol string) error {
 	}
 	err := context.Cause(limit)
 	closing := s.hangUp(life, c)
-	if o := <-done; o.session != nil {
+	o := <-done
+	if o.session != nil {
 		o.session.Close() //nolint:errcheck // its link is closed
+	}
+	if answered(o.err) != nil {
+		err = o.err
 	}
 	return errors.Join(err, closing)
 }
