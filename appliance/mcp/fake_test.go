@@ -69,8 +69,9 @@ func (f *fakeServer) serve() {
 		fmt.Fprintln(os.Stderr, "no licence found for key "+os.Getenv("CANARY"))
 		os.Exit(7)
 	case f.is("flood"):
+		line := strings.Repeat("x", 1000) + " " + os.Getenv("CANARY") + "\n"
+		os.Stderr.WriteString(strings.Repeat(line, 4*floodSize/len(line))) // too much, whoever gets the cores
 		go func() {
-			line := strings.Repeat("x", 1000) + " " + os.Getenv("CANARY") + "\n"
 			for {
 				os.Stderr.WriteString(line)
 			}

@@ -30,8 +30,7 @@ type httpLink struct {
 }
 
 func (s *server) openHTTP(life context.Context) (*httpLink, error) {
-	base := &http.Transport{
-		Proxy:                  s.host.cfg.Proxy,
+	base := &http.Transport{ // without a proxy, as in a login
 		DialContext:            (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxResponseHeaderBytes: 1 << 20,

@@ -28,7 +28,6 @@ type Login struct {
 	Server  Server
 	Tokens  string // directory of the logins, as in [Profile]
 	Version string
-	Proxy   func(*http.Request) (*url.URL, error) // nil = none
 
 	// Show tells a person which address to open, and which one the browser ends on.
 	Show func(address, ends string)
@@ -42,7 +41,7 @@ type Login struct {
 // ErrNoLogin says that a server answered without asking for a login.
 var ErrNoLogin = errors.New("the server answers without a login: nothing was saved")
 
-// LogIn has a person log in to a server and saves the login once the server takes it. It returns
+// LogIn has a person log in to a server, without a proxy, and saves the login once the server takes it. It returns
 // how many tools the server offers then. What was saved before stays until that moment.
 func LogIn(ctx context.Context, l Login) (tools int, err error) {
 	if l.Server.OAuth == nil {
@@ -59,7 +58,7 @@ func LogIn(ctx context.Context, l Login) (tools int, err error) {
 		return 0, err
 	}
 	defer back.close()
-	base := &http.Transport{Proxy: l.Proxy, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 1 << 20}
+	base := &http.Transport{TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 1 << 20}
 	defer base.CloseIdleConnections()
 	seen := &metadata{base: base}
 	var got granted

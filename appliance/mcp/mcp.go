@@ -40,8 +40,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -55,8 +53,6 @@ type Config struct {
 	Log       *slog.Logger
 	Version   string // of this program, as servers are told it
 
-	// Proxy chooses the proxy of a request to an HTTP server; nil = none.
-	Proxy func(*http.Request) (*url.URL, error)
 	// Backoff is the time before a server is brought back; zero fields take the defaults.
 	Backoff Backoff
 

@@ -7,7 +7,8 @@
 // something (a bind-mounted file, a second hard link, an owner we may not give away) the
 // content is overwritten in place, which is not atomic: the caller that needs more keeps a
 // journal. It never creates a directory on the way to a file and never writes to anything
-// but a regular file.
+// but a regular file. The directory of a staged file is held until the file is renamed or
+// removed: another directory that takes its path in between gets nothing.
 package atomicfile
 
 import (
