@@ -4,6 +4,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -105,6 +106,22 @@ func (f Fleet) ready(ctx context.Context, o *Observed) {
 			o.NotReady[s] = f.Host.Ready(ctx, s)
 		}
 	}
+}
+
+// GivingBack reports whether the gateways of a default home are on their way back to one a profile,
+// or were left there; on reads the flag. Until the default gateway has started again, last of all,
+// its list of profiles says nothing: it may write once more what was cleared, with any change of
+// its state. What cannot be read gives nothing back.
+func GivingBack(root home.Home, on func() (bool, error)) bool {
+	var o Observed
+	var errs [3]error
+	o.Manifest, errs[0] = readManifest(root)
+	o.record, errs[1] = readRecord(root)
+	if o.Manifest == nil && o.record == nil {
+		return false
+	}
+	o.FlagOn, errs[2] = on()
+	return errors.Join(errs[:]...) == nil && !o.FlagOn && o.unfinishedReturn()
 }
 
 // profile looks at one profile's own gateway. Whose it is: the live process tells; else the

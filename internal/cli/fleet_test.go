@@ -221,23 +221,40 @@ func TestMigrateFlag(t *testing.T) {
 }
 
 // TestReport16_ServedProfile: H#109473. A profile that a live gateway serves gets no second one;
-// what a gateway left that is gone, or another process wrote, keeps nobody from starting.
+// what a gateway left that is gone, or another process wrote, keeps nobody from starting. Nor does
+// a gateway that writes its list again while the profiles are given back.
 func TestReport16_ServedProfile(t *testing.T) {
 	t.Parallel()
 	me := os.Getpid()
+	served := fmt.Sprintf(`{"pid": %d, "served_profiles": ["default", "work"]}`, me)
+	const on, manifest = "gateway:\n  multiplex_profiles: true\n", `{"version": 1, "default": {}, "secondaries": []}`
 	for name, row := range map[string]struct {
-		pid, state string
-		want       exitcode.Code
+		pid, state, config, manifest, record string
+		want                                 exitcode.Code
 	}{
-		"served":                {fmt.Sprint(me), fmt.Sprintf(`{"pid": %d, "served_profiles": ["default", "work"]}`, me), exitcode.Config},
-		"not served":            {fmt.Sprint(me), fmt.Sprintf(`{"pid": %d, "served_profiles": ["default"]}`, me), exitcode.OK},
-		"another process wrote": {fmt.Sprint(me), `{"pid": 999999999, "served_profiles": ["default", "work"]}`, exitcode.OK},
-		"the writer is gone":    {"999999999", `{"pid": 999999999, "served_profiles": ["default", "work"]}`, exitcode.OK},
-		"torn":                  {fmt.Sprint(me), `{"pid": `, exitcode.OK},
+		"served":                      {fmt.Sprint(me), served, on, manifest, "", exitcode.Config},
+		"served, whatever file says":  {fmt.Sprint(me), served, "", "", "", exitcode.Config},
+		"not served":                  {fmt.Sprint(me), fmt.Sprintf(`{"pid": %d, "served_profiles": ["default"]}`, me), on, manifest, "", exitcode.OK},
+		"another process wrote":       {fmt.Sprint(me), `{"pid": 999999999, "served_profiles": ["default", "work"]}`, on, "", "", exitcode.OK},
+		"the writer is gone":          {"999999999", `{"pid": 999999999, "served_profiles": ["default", "work"]}`, on, "", "", exitcode.OK},
+		"torn":                        {fmt.Sprint(me), `{"pid": `, on, "", "", exitcode.OK},
+		"given back":                  {fmt.Sprint(me), served, "", manifest, "", exitcode.OK},
+		"given back but for the last": {fmt.Sprint(me), served, "", "", `{"last": true}`, exitcode.OK},
+		"migrated before":             {fmt.Sprint(me), served, "", "", `{}`, exitcode.Config},
+		"the manifest is torn":        {fmt.Sprint(me), served, "", `{`, "", exitcode.Config},
+		"the record is torn":          {fmt.Sprint(me), served, "", manifest, `{`, exitcode.Config},
+		"the config is torn":          {fmt.Sprint(me), served, "a: [", manifest, "", exitcode.Config},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir, _ := fleetHome(t, map[string]string{"gateway.pid": row.pid, "gateway_state.json": row.state})
+			files := map[string]string{"gateway.pid": row.pid, "gateway_state.json": row.state, "config.yaml": "_config_version: 50\n" + row.config}
+			if row.manifest != "" {
+				files[fleet.ManifestName] = row.manifest
+			}
+			if row.record != "" {
+				files[filepath.Join(".appliance", fleet.ManifestName)] = row.record
+			}
+			dir, _ := fleetHome(t, files)
 			err := unserved(home.Home{Dir: filepath.Join(dir, "profiles", "work"), Profile: "work"})
 			if got := exitcode.Of(err); got != row.want || err != nil && !strings.Contains(err.Error(), "--standalone") {
 				t.Errorf("exit %d, %v", got, err)

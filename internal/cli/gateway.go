@@ -24,6 +24,7 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
 	"github.com/hermes-appliance/hermes-appliance/appliance/redact"
 	"github.com/hermes-appliance/hermes-appliance/appliance/secret"
+	"github.com/hermes-appliance/hermes-appliance/installer/fleet"
 	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
 	"github.com/hermes-appliance/hermes-appliance/internal/buildinfo"
 	"github.com/hermes-appliance/hermes-appliance/internal/exitcode"
@@ -128,6 +129,9 @@ func unserved(h home.Home) error {
 	s, err := gateway.ReadStatus(root)
 	if err != nil || s.PID != r.PID || !slices.Contains(s.Profiles, h.Profile) {
 		return nil //nolint:nilerr // nobody says so
+	}
+	if of, err := appliance.NewEnvironments(appliance.Options{Launch: root}); err == nil && fleet.GivingBack(root, of.Multiplex) {
+		return nil
 	}
 	return &configError{fmt.Errorf("%s is served by the gateway of %s, process %d; %s gateway migrate --standalone gives it one of its own", h.Profile, root.Dir, r.PID, Name)}
 }
