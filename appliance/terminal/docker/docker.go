@@ -129,7 +129,7 @@ func (h *Host) Spawn(ctx context.Context, s terminal.Spawn) (terminal.Job, error
 		return nil, fmt.Errorf("%s: %w", s.Name, err)
 	}
 	go func() {
-		<-j.p.Done()
+		<-j.over
 		j.input.close()
 		entry.Leave()
 	}()
@@ -149,7 +149,7 @@ func (h *Host) start(ctx context.Context, s terminal.Spawn) (*job, error) {
 		Argv: append(argv, "-c", s.Script), Env: s.Env, Dir: s.Dir, Mark: sandbox.NewMark(),
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Merge: s.Stderr == nil && !s.PTY,
 	}
-	j := &job{log: h.c.Log, kill: func() (context.Context, context.CancelFunc) {
+	j := &job{log: h.c.Log, over: make(chan struct{}), kill: func() (context.Context, context.CancelFunc) {
 		return context.WithTimeout(context.WithoutCancel(ctx), killTime)
 	}}
 	if s.StdinPipe || s.PTY {
@@ -166,6 +166,7 @@ func (h *Host) start(ctx context.Context, s terminal.Spawn) (*job, error) {
 		return nil, Explain(err)
 	}
 	go func() {
+		defer close(j.over)
 		_, err := j.p.Wait()
 		h.ended(x.Mark, err)
 	}()
@@ -219,7 +220,8 @@ func Explain(err error) error {
 // job is a bash in the container.
 type job struct {
 	p     *sandbox.Process
-	input *pipe // nil = none
+	over  chan struct{} // closed when it has ended and is off the list of what a kill leaves behind
+	input *pipe         // nil = none
 	entry *process.Entry
 	log   *slog.Logger
 	// kill makes the context of an immediate kill, which gets none.
@@ -233,15 +235,15 @@ type job struct {
 func (j *job) PID() int { return 0 }
 
 // Done is closed when bash has exited and its output was read.
-func (j *job) Done() <-chan struct{} { return j.p.Done() }
+func (j *job) Done() <-chan struct{} { return j.over }
 
 // Wait waits for Done.
 func (j *job) Wait(ctx context.Context) (process.Exit, error) {
 	select {
-	case <-j.p.Done():
+	case <-j.over:
 	default:
 		select {
-		case <-j.p.Done():
+		case <-j.over:
 		case <-ctx.Done():
 			return process.Exit{}, context.Cause(ctx)
 		}
