@@ -120,10 +120,11 @@ func (v *veils) put(t *Tenant, r *redact.Redactor) {
 	}
 }
 
-// drop forgets the redactor of a profile that is gone.
+// drop forgets the redactor of a profile that is gone. Its name may be another home's by now.
 func (v *veils) drop(t *Tenant) {
-	v.by.Delete(t.home.Profile)
-	v.by.Delete(string(t.key))
+	if r, ok := v.by.LoadAndDelete(string(t.key)); ok {
+		v.by.CompareAndDelete(t.home.Profile, r)
+	}
 }
 
 // logger hides in each record the secrets of the profile that its attribute "profile" names,

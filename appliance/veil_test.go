@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hermes-appliance/hermes-appliance/appliance/redact"
 	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 )
 
@@ -67,5 +68,14 @@ func TestVeiledLog(t *testing.T) {
 	bind("bob").log().Info(later)
 	if strings.Contains(out.String(), later) {
 		t.Errorf("after a reload: %s", &out)
+	}
+	// The name of a profile that is gone can be another home's before the last of it is.
+	gone := &Tenant{rt: rt, home: bob.home, key: "the home that had the name before"}
+	rt.veils.by.Store(string(gone.key), (*redact.Redactor)(nil))
+	rt.veils.drop(gone)
+	out.Reset()
+	bob.log().Info(later)
+	if strings.Contains(out.String(), later) {
+		t.Errorf("after the end of another: %s", &out)
 	}
 }
