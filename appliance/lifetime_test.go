@@ -21,11 +21,13 @@ func needBash(t *testing.T) {
 	testkit.Need(t, "bash", err == nil, "commands run in bash")
 }
 
-// lasting is a kit whose sessions keep what they have for a minute, with a clock of its own.
+// lasting is a kit whose sessions keep what they have for a minute, with a clock that stands still but
+// for pass.
 func lasting(t *testing.T) (k *kit, pass func(time.Duration)) {
 	t.Helper()
 	var ahead atomic.Int64
-	k = newKit(t, "terminal:\n  lifetime_seconds: 60\napprovals:\n  mode: \"off\"\n", func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
+	began := time.Now()
+	k = newKit(t, "terminal:\n  lifetime_seconds: 60\napprovals:\n  mode: \"off\"\n", func() time.Time { return began.Add(time.Duration(ahead.Load())) })
 	return k, func(d time.Duration) {
 		ahead.Add(int64(d))
 		k.tenant.lives.sweep(t.Context())
