@@ -123,7 +123,7 @@ func TestTerminalSettingsChange(t *testing.T) {
 		if !strings.Contains(got, "at=/usr") {
 			t.Errorf("the next turn: %s", got)
 		}
-	case <-time.After(2 * time.Minute):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("the next turn hangs")
 	}
 	if n := k.snapshots(t); n != before {
@@ -191,7 +191,7 @@ func TestReportB23ManySessions(t *testing.T) {
 		defer k.tenant.opening.Unlock()
 		return x.idle.Len() <= mostIdle && len(x.of) <= mostIdle+1 && len(k.tenant.todos) <= mostIdle
 	}
-	for until := time.Now().Add(time.Minute); !bounded(); time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(5 * time.Minute); !bounded(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("the sessions are not bounded")
 		}
