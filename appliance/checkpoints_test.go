@@ -3,6 +3,7 @@
 package appliance
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"os"
@@ -28,7 +29,7 @@ func keeping(t *testing.T, config string) (*work, string) {
 	e, launch, log := world(t, map[string]string{"home/config.yaml": "terminal:\n  cwd: " + dir + "\n" + config})
 	rt := NewRuntime(t.Context(), RuntimeOptions{Environments: e, Log: slog.New(slog.NewTextHandler(log, nil)), Now: time.Now})
 	t.Cleanup(func() {
-		if err := rt.Close(t.Context()); err != nil && t.Context().Err() == nil {
+		if err := rt.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 		if t.Failed() {

@@ -30,20 +30,11 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 )
 
-// hookLog is a log that can be read while it is written.
-type hookLog struct{ syncLog }
-
-func (l *hookLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // served is a gateway that runs.
 type served struct {
 	t      *testing.T
 	dir    string // the launch home
-	log    *hookLog
+	log    *syncLog
 	status gateway.Status
 	stop   func() error
 }
@@ -70,7 +61,7 @@ func hookOptions(dir string, log io.Writer) (ServeOptions, error) {
 // serveHooks runs a gateway on a home made of the given files until the test is over.
 func serveHooks(t *testing.T, files map[string]string) *served {
 	t.Helper()
-	s := &served{t: t, dir: filepath.Join(t.TempDir(), "home"), log: &hookLog{}}
+	s := &served{t: t, dir: filepath.Join(t.TempDir(), "home"), log: &syncLog{}}
 	testkit.WriteTree(t, s.dir, files)
 	s.start()
 	return s
@@ -352,7 +343,7 @@ func TestReportB14HookCommandsAreDenied(t *testing.T) {
 // answers waits until n answers of webhooks are in the log.
 func (s *served) answers(n int) {
 	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); strings.Count(s.log.String(), "webhook answer") < n; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); strings.Count(s.log.String(), "webhook answer") < n; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("no answer:\n%s", s.log)
 		}
@@ -403,7 +394,7 @@ func TestHookChild(t *testing.T) { //nolint:paralleltest // it is the whole proc
 func TestHookKilledBetween(t *testing.T) {
 	t.Parallel()
 	testkit.Need(t, "posix", runtime.GOOS != "windows", "the commands of this test need a POSIX shell")
-	s := &served{t: t, dir: filepath.Join(t.TempDir(), "home"), log: &hookLog{}}
+	s := &served{t: t, dir: filepath.Join(t.TempDir(), "home"), log: &syncLog{}}
 	testkit.WriteTree(t, s.dir, hookFiles())
 	mark := filepath.Join(t.TempDir(), "mark")
 	body, err := json.Marshal(map[string]string{"command": "test -e " + mark + " || { touch " + mark + "; sleep 300; }"})
@@ -452,9 +443,9 @@ func TestHookKilledBetween(t *testing.T) {
 
 func await(t *testing.T, what string, log func() string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within a minute\n%s", what, log())
+			t.Fatalf("%s: not within five minutes\n%s", what, log())
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,27 +23,15 @@ import (
 )
 
 // runtimeOf is a running gateway over a world.
-func runtimeOf(t *testing.T, e *Environments, log *strings.Builder) *Runtime {
+func runtimeOf(t *testing.T, e *Environments, log *syncLog) *Runtime {
 	t.Helper()
-	rt := NewRuntime(t.Context(), RuntimeOptions{Environments: e, Log: slog.New(slog.NewTextHandler(&locked{b: log}, nil)), Now: time.Now, PID: os.Getpid()})
+	rt := NewRuntime(t.Context(), RuntimeOptions{Environments: e, Log: slog.New(slog.NewTextHandler(log, nil)), Now: time.Now, PID: os.Getpid()})
 	t.Cleanup(func() {
 		if err := rt.Close(context.Background()); err != nil {
 			t.Errorf("%v; log: %s", err, log)
 		}
 	})
 	return rt
-}
-
-// locked is a log that many write.
-type locked struct {
-	mu sync.Mutex
-	b  *strings.Builder
-}
-
-func (l *locked) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
 }
 
 // turn asks a profile and returns the answer.

@@ -67,6 +67,12 @@ func (l *syncLog) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
+func (l *syncLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 // TestEightProfilesInParallel has each of eight profiles edited at random (rotation, removal,
 // a file that cannot be read, a vault that fails, a home behind a moved link) while children
 // of all of them are built. No child ever holds a foreign canary, and when the edits are over
@@ -112,7 +118,7 @@ func TestEightProfilesInParallel(t *testing.T) {
 			for i := range tenants {
 				settled(t, e, named(t, launch, tenant(i)))
 			}
-			if got := owners(log.b.String()); len(got) > 0 {
+			if got := owners(log.String()); len(got) > 0 {
 				t.Errorf("the log holds canaries of %v", got)
 			}
 			noNewFile(t, dir, files)

@@ -145,7 +145,7 @@ func TestRecordKeepsMessages(t *testing.T) {
 
 func openSessions(t *testing.T) *session.Store {
 	t.Helper()
-	store, err := session.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), session.Options{})
+	store, err := session.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), session.Options{Synchronous: "off"})
 	if err != nil {
 		t.Fatal(err)
 	}

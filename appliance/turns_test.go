@@ -3,6 +3,7 @@
 package appliance
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"testing"
@@ -34,7 +35,7 @@ func newKit(t testing.TB, config string, now func() time.Time) *kit {
 		t.Fatal(err)
 	}
 	r := NewRuntime(t.Context(), RuntimeOptions{Environments: e, Log: slog.New(slog.DiscardHandler), Now: now, PID: os.Getpid()})
-	t.Cleanup(func() { r.Close(t.Context()) })
+	t.Cleanup(func() { r.Close(context.WithoutCancel(t.Context())) })
 	tenant, err := r.Tenant("")
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@
 package appliance
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -24,7 +25,7 @@ func TestVeiledLog(t *testing.T) {
 	})
 	var out strings.Builder
 	rt := NewRuntime(t.Context(), RuntimeOptions{Environments: e, Log: slog.New(slog.NewTextHandler(&out, nil)), Now: time.Now})
-	t.Cleanup(func() { rt.Close(t.Context()) })
+	t.Cleanup(func() { rt.Close(context.WithoutCancel(t.Context())) })
 	bind := func(id string) *Tenant {
 		t.Helper()
 		tenant, err := rt.Tenant(id)

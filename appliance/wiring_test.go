@@ -21,7 +21,7 @@ import (
 var _ approval.Store = Allowlists{}
 
 // world is a launch home with profiles made of the given files.
-func world(t *testing.T, files map[string]string, environ ...string) (*Environments, home.Home, *strings.Builder) {
+func world(t *testing.T, files map[string]string, environ ...string) (*Environments, home.Home, *syncLog) {
 	t.Helper()
 	dir := t.TempDir()
 	testkit.WriteTree(t, dir, files)
@@ -29,7 +29,7 @@ func world(t *testing.T, files map[string]string, environ ...string) (*Environme
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &strings.Builder{}
+	log := &syncLog{}
 	environ = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "HERMES_MANAGED_DIR=" + filepath.Join(dir, "admin")}, environ...)
 	e, err := NewEnvironments(Options{Launch: launch, Environ: environ, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {

@@ -122,7 +122,7 @@ func TestBoundedWork(t *testing.T) {
 		})
 	}
 	start := time.Now()
-	if v := Decide(p, strings.Repeat("rm -rf / ;", 100<<10), at()); v.Decision != Refuse || time.Since(start) > 10*time.Second {
+	if v := Decide(p, strings.Repeat("rm -rf / ;", 100<<10), at()); v.Decision != Refuse || time.Since(start) > time.Minute {
 		t.Errorf("1 MB: %v after %v", v.Decision, time.Since(start))
 	}
 }

@@ -362,7 +362,7 @@ func TestEditNotes(t *testing.T) {
 func TestEditConcurrent(t *testing.T) {
 	t.Parallel()
 	e := editor(t, "a: 1\n")
-	e.LockWait = 30 * time.Second
+	e.LockWait = 10 * time.Minute
 	var wg sync.WaitGroup
 	for i := range 12 {
 		wg.Go(func() {

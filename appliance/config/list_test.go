@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/home"
+	"github.com/hermes-appliance/hermes-appliance/internal/atomicfile"
 	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 )
 
@@ -153,7 +154,12 @@ func TestCacheKeepsNothingYoung(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	testkit.WriteTree(t, dir, map[string]string{"config.yaml": "a: 1\n"})
+	info, err := os.Stat(filepath.Join(dir, "config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := NewCache()
+	c.now = func() time.Time { return atomicfile.ChangeTime(info) } // however long the machine takes
 	one, err := c.Load(home.Home{Dir: dir}, Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -83,7 +83,7 @@ func TestLock(t *testing.T) {
 	t.Parallel()
 	h := Home{Dir: t.TempDir(), Profile: Default}
 	for range 2 {
-		release, err := h.Lock(within(t, 10*time.Second))
+		release, err := h.Lock(within(t, 2*time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestLockWaits(t *testing.T) {
 	var free atomic.Bool
 	got := make(chan error, 1)
 	go func() {
-		release, err := h.Lock(within(t, 30*time.Second))
+		release, err := h.Lock(within(t, 10*time.Minute))
 		if err == nil && !free.Load() {
 			err = errors.New("two have the lock")
 		}
@@ -176,7 +176,7 @@ func TestLockKilled(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Fatal("survived")
 	}
-	release, err := h.Lock(within(t, 10*time.Second))
+	release, err := h.Lock(within(t, 2*time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestLockOneAtATime(t *testing.T) {
 	const workers, rounds = 8, 5
 	var inside, done atomic.Int32
 	var wg sync.WaitGroup
-	ctx := within(t, time.Minute)
+	ctx := within(t, 10*time.Minute)
 	for range workers {
 		wg.Go(func() {
 			for range rounds {
@@ -310,7 +310,7 @@ func TestLockOneAtATime(t *testing.T) {
 func TestLockNoHome(t *testing.T) {
 	t.Parallel()
 	h := Home{Dir: filepath.Join(t.TempDir(), "gone"), Profile: Default}
-	if _, err := h.Lock(within(t, time.Second)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := h.Lock(within(t, time.Minute)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Lstat(h.Dir); !errors.Is(err, os.ErrNotExist) {
@@ -327,7 +327,7 @@ func TestLockIsNoLink(t *testing.T) {
 	if err := os.Symlink("../../victim", filepath.Join(h.State(), "lock")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Lock(within(t, time.Second)); err == nil {
+	if _, err := h.Lock(within(t, time.Minute)); err == nil {
 		t.Error("locked through a link")
 	}
 	if data, err := os.ReadFile(filepath.Join(dir, "victim")); err != nil || string(data) != "text" {

@@ -226,7 +226,7 @@ func (m *model) turn(s *modelSource) {
 	s.src.with(func(x *script) {
 		x.values, x.err, x.hang = maps.Clone(s.world), nil, false
 		x.spec.Enabled, x.spec.OverrideExisting = s.enabled, s.override
-		x.spec.Budget = 10 * time.Second
+		x.spec.Budget = time.Hour
 		switch s.mode {
 		case "fail":
 			failing(Network)(x)

@@ -163,7 +163,7 @@ func TestRetryHoldsUpOneTask(t *testing.T) {
 	src := source("vault", Bulk, nil).with(failing(Network))
 	d.sources("bot", src)
 	d.scope("bot")
-	src.with(func(s *script) { s.err, s.hang, s.spec.Budget = nil, true, time.Minute })
+	src.with(func(s *script) { s.err, s.hang, s.spec.Budget = nil, true, time.Hour })
 	d.wait(time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan error)

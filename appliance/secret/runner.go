@@ -56,10 +56,12 @@ type Runner interface {
 // Exec runs commands as children of this process, each in a session of its own so that it
 // cannot ask at the terminal. A descendant that starts a session of its own outlives a kill;
 // on Windows only the command itself is killed. The zero value is ready.
-type Exec struct{}
+type Exec struct {
+	reading func() // before each read of an output, in tests
+}
 
 // Run runs a command.
-func (Exec) Run(ctx context.Context, j Job) (Output, error) {
+func (x Exec) Run(ctx context.Context, j Job) (Output, error) {
 	if j.Env == nil {
 		return Output{}, ErrNoEnv
 	}
@@ -79,9 +81,16 @@ func (Exec) Run(ctx context.Context, j Job) (Output, error) {
 	}
 	stdout := &bounded{max: maxOutput, over: func() { kill(ErrFlood) }}
 	stderr := &bounded{max: maxErrors}
-	cmd.Stdout, cmd.Stderr = stdout, stderr
+	end, err := x.outputs(cmd, stdout, stderr)
+	if err != nil {
+		return Output{}, err
+	}
 	group(cmd)
-	err = cmd.Run()
+	if err = cmd.Start(); err == nil {
+		end.begin()
+		err = cmd.Wait()
+	}
+	end.finish()
 	if cause := context.Cause(ctx); cause != nil {
 		return Output{}, cause
 	}

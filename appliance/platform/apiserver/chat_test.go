@@ -352,9 +352,10 @@ func TestClientGoesAway(t *testing.T) {
 		if _, err := res.Body.Read(make([]byte, 10)); err != nil { // it has begun
 			t.Fatal(err)
 		}
+		turn := w.launch().turn() // while it runs: one without a name is forgotten at its end
 		cancel()
 		res.Body.Close()
-		if r, err := w.launch().turn().Result(t.Context()); err != nil || r.Stop != agent.Interrupted {
+		if r, err := turn.Result(t.Context()); err != nil || r.Stop != agent.Interrupted {
 			t.Errorf("%s: %+v %v", path, r, err)
 		}
 	}

@@ -140,7 +140,7 @@ func asks(n int, got chan<- string) gateway.Runner {
 		var wg sync.WaitGroup
 		for i := range n {
 			wg.Go(func() {
-				a := t.Permit(ctx, gateway.Question{Verdict: approval.Verdict{Shown: fmt.Sprint("rm ", i), Reason: "dangerous", Grants: []string{"g"}}, Timeout: time.Minute})
+				a := t.Permit(ctx, gateway.Question{Verdict: approval.Verdict{Shown: fmt.Sprint("rm ", i), Reason: "dangerous", Grants: []string{"g"}}, Timeout: time.Hour})
 				got <- fmt.Sprint(i, " ", choiceOf(a))
 			})
 		}

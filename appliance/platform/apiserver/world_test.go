@@ -206,7 +206,7 @@ func newWorld(t testing.TB, run gateway.Runner) *world {
 	p := w.add("default", testKey, run)
 	w.host.put("", p)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := w.turns.Stop(ctx, "the test is over"); err != nil {
 			t.Error(err)

@@ -165,7 +165,7 @@ func (w *world) add(name string, routes map[string]any) *prof {
 // settle waits until every turn is over and followed.
 func (w *world) settle() {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := errors.Join(w.turns.Stop(ctx, "over"), w.srv.Shutdown(ctx)); err != nil {
 		w.t.Error(err)

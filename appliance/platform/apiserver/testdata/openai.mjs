@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 
 const [, , lib, baseURL, apiKey] = process.argv;
 const { default: OpenAI } = await import(pathToFileURL(lib));
-const client = new OpenAI({ baseURL, apiKey, maxRetries: 2, timeout: 20000 });
+const client = new OpenAI({ baseURL, apiKey, maxRetries: 2, timeout: 300000 });
 const user = (content) => ({ model: "hermes-agent", messages: [{ role: "user", content }] });
 const ran = (text, command) => assert.match(text, new RegExp(`rehearsal model[^]*ran ${command}`));
 const fails = async (call, status, code) => {
