@@ -23,8 +23,11 @@ func Exec(ctx context.Context, c Command) (Result, error) {
 	}
 	var out, errs limited
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.WaitDelay = 2 * time.Second // a grandchild may hold the pipes
+	cmd.WaitDelay = 5 * time.Second // a grandchild may hold the pipes, which is no failure
 	err := cmd.Run()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil
+	}
 	res := Result{Out: printed(out.b.Bytes()), Err: printed(errs.b.Bytes())}
 	if ctx.Err() != nil {
 		return res, ctx.Err()

@@ -58,3 +58,16 @@ func TestSpawn(t *testing.T) {
 		t.Error("a program that is not there was started")
 	}
 }
+
+// TestExecHeldPipe: a grandchild that keeps the output is no failure of the program that left it.
+func TestExecHeldPipe(t *testing.T) {
+	t.Parallel()
+	sh, err := exec.LookPath("sh")
+	testkit.Need(t, "posix", err == nil, "there is no sh")
+	for script, code := range map[string]int{"echo said; sleep 60 &": 0, "echo said; sleep 60 & exit 3": 3} {
+		res, err := Exec(t.Context(), Command{Argv: []string{sh, "-c", script}, Env: []string{"PATH=/usr/bin:/bin"}})
+		if err != nil || res.Code != code || res.Out != "said\n" && res.Out != "said" {
+			t.Errorf("%s: %+v, %v", script, res, err)
+		}
+	}
+}

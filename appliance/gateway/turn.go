@@ -282,7 +282,7 @@ func (t *Turn) run(ctx context.Context, run Runner) {
 	// It can be found for minutes: the pictures and the past that a client sent need not stay.
 	t.Ask.Input, t.Ask.History, t.Ask.Overlay, result.Session = model.Message{}, nil, "", nil
 	t.result, t.err, t.ended = result, err, t.now()
-	t.mu.Unlock()
 	t.cancel(nil)
-	close(t.done)
+	close(t.done) // with ended: nobody sees one without the other
+	t.mu.Unlock()
 }

@@ -209,7 +209,7 @@ func systemctl(ctx context.Context, env Env, args []string) (string, int, error)
 	}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 5 * time.Second
 	err := cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && ctx.Err() == nil {
 		return out.String(), exit.ExitCode(), nil
