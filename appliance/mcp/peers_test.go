@@ -55,9 +55,10 @@ func everything(t testing.TB) Server {
 	return s
 }
 
-// onLoopback makes a Node program listen on loopback only, and say where.
+// onLoopback makes a Node program listen on loopback only, say where, and keep connections: a call that
+// comes just when Node gives up an idle one, after 5 s, fails.
 const onLoopback = `data:text/javascript,import net from "node:net"; const l = net.Server.prototype.listen;` +
-	` net.Server.prototype.listen = function (p, ...a) { this.once("listening", () => console.error("at", this.address().port));` +
+	` net.Server.prototype.listen = function (p, ...a) { this.once("listening", () => console.error("at", this.address().port)); this.keepAliveTimeout = 0;` +
 	` return l.call(this, {port: Number(p), host: "127.0.0.1"}, ...a.filter(x => typeof x === "function")) }`
 
 // everythingHTTP starts the server on a port that is free and returns its address and what ends it.
