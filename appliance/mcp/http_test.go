@@ -259,6 +259,7 @@ func TestHTTPHangingStream(t *testing.T) {
 		})
 	})
 	w := newWorld(t)
+	w.host.waits.stream = 50 * time.Millisecond
 	w.apply("a", httpServer("h", url))
 	w.tools("a")
 	if got := w.call("a", "mcp__h__echo", "text", "x"); got != "x" {
