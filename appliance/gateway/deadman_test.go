@@ -20,7 +20,7 @@ func TestDeadman(t *testing.T) {
 	d.Kick(time.Millisecond)
 	<-acted
 	d.Kick(time.Millisecond) // over is over
-	stopped := NewDeadman(20*time.Millisecond, act)
+	stopped := NewDeadman(time.Hour, act)
 	stopped.Stop()
 	stopped.Kick(time.Millisecond)
 	var none *Deadman

@@ -81,9 +81,9 @@ func (c *Heart) answer(ask func()) {
 			return
 		}
 		ask()
-		conn.SetDeadline(time.Now().Add(time.Second)) //nolint:errcheck // then the write tells
-		conn.Write([]byte("1"))                       //nolint:errcheck // whoever asked is gone
-		conn.Close()                                  //nolint:errcheck // it was answered
+		conn.SetDeadline(time.Now().Add(10 * time.Second)) //nolint:errcheck // then the write tells
+		conn.Write([]byte("1"))                            //nolint:errcheck // whoever asked is gone
+		conn.Close()                                       //nolint:errcheck // it was answered
 	}
 }
 

@@ -72,6 +72,7 @@ type StateFile struct {
 	mu      sync.Mutex
 	status  Status
 	timer   *time.Timer
+	round   int // how often a timer was set or stopped: one that is late finds another
 	writing sync.Mutex
 }
 
@@ -93,11 +94,16 @@ func (f *StateFile) Update(change func(*Status)) {
 	defer f.mu.Unlock()
 	change(&f.status)
 	if f.timer == nil {
-		f.timer = time.AfterFunc(settleTime, func() {
-			if err := f.Flush(); err != nil {
-				f.log.Warn("state file not written", "file", f.path, "error", err)
-			}
-		})
+		f.round++
+		round := f.round
+		f.timer = time.AfterFunc(settleTime, func() { f.settle(round) })
+	}
+}
+
+// settle writes what gathered until a timer ran out.
+func (f *StateFile) settle(round int) {
+	if err := f.write(round); err != nil {
+		f.log.Warn("state file not written", "file", f.path, "error", err)
 	}
 }
 
@@ -118,14 +124,22 @@ func (f *StateFile) Status() Status {
 	return s
 }
 
-// Flush writes the file now.
-func (f *StateFile) Flush() error {
+// Flush writes the file now. Nothing is written afterwards before the next change.
+func (f *StateFile) Flush() error { return f.write(0) }
+
+// write writes the file, for a timer only if it has not been written since that was set.
+func (f *StateFile) write(round int) error {
 	f.writing.Lock() // one at a time, so that the last one to write has the newest
 	defer f.writing.Unlock()
 	f.mu.Lock()
+	if round != 0 && round != f.round {
+		f.mu.Unlock()
+		return nil
+	}
 	if f.timer != nil {
 		f.timer.Stop()
 		f.timer = nil
+		f.round++
 	}
 	f.status.Updated = f.now().Format(time.RFC3339Nano)
 	f.status.WriterPID, f.status.WriterAt = f.status.PID, f.status.StartTime

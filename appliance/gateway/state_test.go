@@ -104,6 +104,32 @@ func TestStateFileKeepsForeignKeys(t *testing.T) {
 	}
 }
 
+// TestStateFileLateTimer: a timer that ran out just before a flush, and comes to write after it,
+// writes nothing: the file may be another gateway's by then.
+func TestStateFileLateTimer(t *testing.T) {
+	t.Parallel()
+	h := home.Home{Dir: t.TempDir()}
+	f := NewStateFile(h, Status{Phase: Up}, quiet(), time.Now)
+	round := func() int { f.mu.Lock(); defer f.mu.Unlock(); return f.round }
+	for range 2 {
+		f.Update(func(s *Status) { s.Phase = Stopped })
+		late := round()
+		if err := f.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		testkit.WriteTree(t, h.Dir, map[string]string{"gateway_state.json": `{"gateway_state":"running"}`})
+		f.settle(late)
+		if s, err := ReadStatus(h); err != nil || s.Phase != Up {
+			t.Errorf("the next gateway's file is %+v, %v", s, err)
+		}
+	}
+	f.Update(func(s *Status) { s.Agents = 7 })
+	f.settle(round())
+	if s, err := ReadStatus(h); err != nil || s.Agents != 7 {
+		t.Errorf("not written in time: %+v, %v", s, err)
+	}
+}
+
 func TestStateFileInParallel(t *testing.T) {
 	t.Parallel()
 	h := home.Home{Dir: t.TempDir()}

@@ -73,14 +73,16 @@ func ask[T any](ctx context.Context, s *server, limit time.Duration, f func(cont
 		v, err := f(ctx)
 		done <- outcome{v, err}
 	}()
+	var none T
 	select {
 	case o := <-done:
-		if o.err != nil {
-			return o.val, errors.New(s.clean(o.err.Error()))
+		if o.err == nil {
+			return o.val, nil
 		}
-		return o.val, nil
+		if ctx.Err() == nil {
+			return none, errors.New(s.clean(o.err.Error()))
+		} // else the handler only says that its time is over
 	case <-ctx.Done():
-		var none T
-		return none, fmt.Errorf("no answer within %s", limit)
 	}
+	return none, fmt.Errorf("no answer within %s", limit)
 }

@@ -18,6 +18,21 @@ func soon(t testing.TB) context.Context {
 	return ctx
 }
 
+// eventually waits until nothing is wrong any more, and fails with what is wrong in the end.
+func eventually(t testing.TB, wrong func() string) {
+	t.Helper()
+	for ctx := soon(t); ; time.Sleep(10 * time.Millisecond) {
+		text := wrong()
+		if text == "" {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Error(text)
+			return
+		}
+	}
+}
+
 func equal(t testing.TB, what string, got, want []string) {
 	t.Helper()
 	if !slices.Equal(got, want) {

@@ -123,8 +123,11 @@ func TestCancel(t *testing.T) {
 				}()
 			}
 			_, err := w.host.Call(ctx, "a", "mcp__f__wait", nil)
-			cancel()
 			var timeout *TimeoutError
+			for how == "timeout" && errors.As(err, &timeout) && !exists(note) && ctx.Err() == nil {
+				_, err = w.host.Call(ctx, "a", "mcp__f__wait", nil) // the last one's time was over before the server had it
+			}
+			cancel()
 			if how == "caller" && !errors.Is(err, context.Canceled) || how == "timeout" && !errors.As(err, &timeout) {
 				t.Errorf("got %v", err)
 			}
@@ -134,6 +137,11 @@ func TestCancel(t *testing.T) {
 			}
 		})
 	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func waitFor(t *testing.T, path, want string) {

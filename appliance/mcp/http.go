@@ -16,17 +16,16 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-const (
-	streamWait = 5 * time.Second // for the headers of a stream of notifications
-	byeWait    = 2 * time.Second // for the end of a session
-)
+// streamWait is how long the headers of a stream of notifications may take.
+const streamWait = 5 * time.Second
 
 // httpLink is a session with a streamable HTTP server. Its connections are its own: nothing
 // is shared with another server or profile.
 type httpLink struct {
 	tripper *tripper
 	url     string
-	tokens  *tokens // nil = the server wants no login
+	bye     time.Duration // see waits
+	tokens  *tokens       // nil = the server wants no login
 }
 
 func (s *server) openHTTP(life context.Context) (*httpLink, error) {
@@ -50,11 +49,11 @@ func (s *server) openHTTP(life context.Context) (*httpLink, error) {
 	}
 	aborted, abort := context.WithCancel(context.WithoutCancel(life))
 	t := &tripper{
-		base: base, headers: s.cfg.Headers, abort: abort,
+		base: base, headers: s.cfg.Headers, abort: abort, stream: s.host.waits.stream,
 		whenOver:    func(f func()) func() bool { return context.AfterFunc(life, f) },
 		whenAborted: func(f func()) func() bool { return context.AfterFunc(aborted, f) },
 	}
-	l := &httpLink{tripper: t, url: s.cfg.URL}
+	l := &httpLink{tripper: t, url: s.cfg.URL, bye: s.host.waits.bye}
 	if s.cfg.OAuth != nil {
 		toProvider := *t
 		toProvider.headers, toProvider.answers = nil, true
@@ -88,7 +87,7 @@ func (l *httpLink) close(ctx context.Context, hangUp func()) error {
 			hangUp()
 		}
 	}()
-	timer := time.NewTimer(byeWait)
+	timer := time.NewTimer(l.bye)
 	defer timer.Stop()
 	select {
 	case <-done:
@@ -119,7 +118,8 @@ type tripper struct {
 	base    *http.Transport
 	headers map[string]string
 	abort   func()
-	answers bool // the caller deals with refusals
+	stream  time.Duration // see waits
+	answers bool          // the caller deals with refusals
 	// spent is the error of a refused request whose login was just renewed, nil of any other.
 	spent func(r *http.Request, status int) error // nil = there are no logins
 
@@ -138,10 +138,10 @@ func (t *tripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	release := func() { unhook(); detach(); cancel(nil) }
 
-	late := &TimeoutError{What: "a request for its notifications", After: streamWait}
+	late := &TimeoutError{What: "a request for its notifications", After: t.stream}
 	var timer *time.Timer
 	if r.Method == http.MethodGet {
-		timer = time.AfterFunc(streamWait, func() { cancel(late) })
+		timer = time.AfterFunc(t.stream, func() { cancel(late) })
 	}
 	sent := t.dress(r.Clone(ctx))
 	resp, err := t.base.RoundTrip(sent)

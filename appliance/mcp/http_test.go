@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -22,14 +23,14 @@ import (
 // serveHTTP runs a streamable HTTP server with a few tools.
 func serveHTTP(t testing.TB, around func(http.Handler) http.Handler) string {
 	t.Helper()
-	url, _ := serveCancel(t, around)
+	url, _, _ := serveCancel(t, around)
 	return url
 }
 
-// serveCancel also returns what says that a call of the tool wait was cancelled.
-func serveCancel(t testing.TB, around func(http.Handler) http.Handler) (string, <-chan struct{}) {
+// serveCancel also returns what says that a call of the tool wait is there, and was cancelled.
+func serveCancel(t testing.TB, around func(http.Handler) http.Handler) (url string, called, cancelled chan struct{}) {
 	t.Helper()
-	cancelled := make(chan struct{})
+	called, cancelled = make(chan struct{}), make(chan struct{})
 	server := sdk.NewServer(&sdk.Implementation{Name: "http", Version: "1"}, nil)
 	type in struct {
 		Text string `json:"text,omitempty"`
@@ -48,6 +49,7 @@ func serveCancel(t testing.TB, around func(http.Handler) http.Handler) (string, 
 		return strings.Repeat("h", maxFrame), nil
 	})
 	add("wait", func(ctx context.Context, _ *sdk.CallToolRequest, _ in) (string, error) {
+		close(called)
 		<-ctx.Done()
 		close(cancelled)
 		return "", ctx.Err()
@@ -56,12 +58,17 @@ func serveCancel(t testing.TB, around func(http.Handler) http.Handler) (string, 
 	if around != nil {
 		h = around(h)
 	}
-	return serve(t, h), cancelled
+	return serve(t, h), called, cancelled
 }
+
+// connKey is the key of a request's connection: its address may be another one's by and by.
+type connKey struct{}
 
 func serve(t testing.TB, h http.Handler) string {
 	t.Helper()
-	s := httptest.NewServer(h)
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
+	s.Start()
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 	return s.URL
 }
@@ -78,7 +85,7 @@ func httpServer(name, url string, headers ...string) Server {
 func TestHTTP(t *testing.T) {
 	t.Parallel()
 	var deleted atomic.Int32
-	url, cancelled := serveCancel(t, func(next http.Handler) http.Handler {
+	url, called, cancelled := serveCancel(t, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodDelete {
 				deleted.Add(1)
@@ -95,9 +102,16 @@ func TestHTTP(t *testing.T) {
 	if st := w.status("a", "h"); st.Transport != "http" || st.State != Ready || st.PID != 0 {
 		t.Errorf("got %+v", st)
 	}
-	ctx, cancel := context.WithTimeout(soon(t), 20*time.Millisecond)
+	ctx, cancel := context.WithCancel(soon(t))
 	defer cancel()
-	if _, err := w.host.Call(ctx, "a", "mcp__h__wait", nil); !errors.Is(err, context.DeadlineExceeded) {
+	go func() {
+		select {
+		case <-called:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	if _, err := w.host.Call(ctx, "a", "mcp__h__wait", nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	select {
@@ -245,6 +259,7 @@ func TestHTTPHangingStream(t *testing.T) {
 		})
 	})
 	w := newWorld(t)
+	w.host.waits.stream = 50 * time.Millisecond
 	w.apply("a", httpServer("h", url))
 	w.tools("a")
 	if got := w.call("a", "mcp__h__echo", "text", "x"); got != "x" {
@@ -316,13 +331,13 @@ func TestHTTPHugeResult(t *testing.T) {
 	if r, err := w.try("a", "mcp__h__huge"); err == nil {
 		t.Errorf("got %d bytes", len(r.JSON))
 	}
-	for i := 0; ; i++ {
-		if r, err := w.try("a", "mcp__h__echo", "text", "x"); err == nil && r.JSON == `{"result":"x"}` {
-			return
-		} else if i > 20 {
-			t.Fatal(fmt.Sprint(r.JSON, err))
+	eventually(t, func() string {
+		r, err := w.try("a", "mcp__h__echo", "text", "x")
+		if err == nil && r.JSON == `{"result":"x"}` {
+			return ""
 		}
-	}
+		return fmt.Sprint("no answer: ", r.JSON, err)
+	})
 }
 
 // The config's headers cannot replace the protocol's.

@@ -119,17 +119,17 @@ func TestReportB7HTTPOfTwoProfiles(t *testing.T) {
 	t.Parallel()
 	var (
 		mu    sync.Mutex
-		conns = map[string]string{} // remote address -> credential
+		conns = map[any]string{} // connection -> credential
 	)
 	url := serveHTTP(t, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			mu.Lock()
 			defer mu.Unlock()
-			auth := r.Header.Get("Authorization")
-			if seen, ok := conns[r.RemoteAddr]; ok && seen != auth || auth == "" {
+			auth, conn := r.Header.Get("Authorization"), r.Context().Value(connKey{})
+			if seen, ok := conns[conn]; ok && seen != auth || auth == "" {
 				t.Errorf("connection %s: %q and %q", r.RemoteAddr, seen, auth)
 			}
-			conns[r.RemoteAddr] = auth
+			conns[conn] = auth
 			mu.Unlock()
 			next.ServeHTTP(rw, r)
 			mu.Lock()

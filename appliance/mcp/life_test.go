@@ -46,12 +46,15 @@ func TestReportB21ReconnectsLeaveNothing(t *testing.T) { //nolint:paralleltest /
 	for range 50 {
 		reconnect()
 	}
-	if after := runtime.NumGoroutine(); after > routines+25 { // some wait for the end of a goodbye
-		t.Errorf("%d goroutines, before %d", after, routines)
-	}
-	if after := fds(t); after > before {
-		t.Errorf("%d descriptors, before %d", after, before)
-	}
+	eventually(t, func() string {
+		if after := runtime.NumGoroutine(); after > routines+25 { // some wait for the end of a goodbye
+			return fmt.Sprintf("%d goroutines, before %d", after, routines)
+		}
+		if after := fds(t); after > before {
+			return fmt.Sprintf("%d descriptors, before %d", after, before)
+		}
+		return ""
+	})
 	if got := marked(t, mark); len(got) != 1 {
 		t.Errorf("processes of the server: %v, want one", got)
 	}
@@ -154,7 +157,7 @@ func TestKeepalive(t *testing.T) {
 	t.Run("dead", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.host.pingWait = 20 * time.Millisecond
+		w.host.waits.ping = 20 * time.Millisecond
 		s := fake("f", "deadping")
 		s.Keepalive = time.Millisecond
 		w.apply("a", s)

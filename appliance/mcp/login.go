@@ -115,7 +115,7 @@ func (l *Login) flow(o OAuth, back *callback, seen *metadata, got *granted) *aut
 // connect says hello to the server and lists its tools, which makes it ask for the login.
 func (l *Login) connect(ctx context.Context, base *http.Transport, handler auth.OAuthHandler) (int, error) {
 	none := func(func()) func() bool { return func() bool { return true } }
-	carrier := &tripper{base: base, headers: l.Server.Headers, answers: true, whenOver: none, whenAborted: none}
+	carrier := &tripper{base: base, headers: l.Server.Headers, stream: streamWait, answers: true, whenOver: none, whenAborted: none}
 	client := sdk.NewClient(&sdk.Implementation{Name: "hermes-appliance", Version: l.Version}, &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}})
 	session, err := client.Connect(ctx, &sdk.StreamableClientTransport{
 		Endpoint: l.Server.URL, MaxEventSize: maxFrame, OAuthHandler: handler, DisableStandaloneSSE: true,
@@ -235,7 +235,8 @@ type callback struct {
 	address string // where it is sent
 	server  *http.Server
 	came    chan url.Values
-	state   atomic.Value // string: what the answer to the login has with it
+	busy    chan struct{} // holds one while an answer is taken
+	state   atomic.Value  // string: what the answer to the login has with it
 }
 
 // expect tells which login's answer is waited for. Answers to anything else, which any page and
@@ -261,7 +262,7 @@ func listen(ctx context.Context, o OAuth) (*callback, error) {
 		return nil, fmt.Errorf("oauth.redirect_port: %w", err)
 	}
 	port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it is TCP
-	b := &callback{address: fmt.Sprintf("http://%s/callback", net.JoinHostPort(o.RedirectHost, strconv.Itoa(port))), came: make(chan url.Values, 1)}
+	b := &callback{address: fmt.Sprintf("http://%s/callback", net.JoinHostPort(o.RedirectHost, strconv.Itoa(port))), came: make(chan url.Values, 1), busy: make(chan struct{}, 1)}
 	if o.RedirectURI != "" {
 		b.address = o.RedirectURI
 	}
@@ -272,14 +273,23 @@ func listen(ctx context.Context, o OAuth) (*callback, error) {
 			return
 		}
 		select {
-		case b.came <- q:
-			fmt.Fprintln(w, "Done. You can close this page and go back to the terminal.") //nolint:errcheck // the browser is gone
+		case b.busy <- struct{}{}:
+			b.thank(w)
+			b.came <- q
 		default:
 			http.Error(w, "another answer is being looked at", http.StatusConflict)
 		}
 	})}
 	go b.server.Serve(l) //nolint:errcheck // it ends with close
 	return b, nil
+}
+
+// thank answers the browser, all of it: what comes next may end this program.
+func (b *callback) thank(w http.ResponseWriter) {
+	const text = "Done. You can close this page and go back to the terminal.\n"
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	io.WriteString(w, text)               //nolint:errcheck // the browser is gone
+	http.NewResponseController(w).Flush() //nolint:errcheck // likewise
 }
 
 func (b *callback) close() { b.server.Close() } //nolint:errcheck // nothing is left to say
@@ -289,6 +299,7 @@ func (b *callback) wait(ctx context.Context, pasted <-chan string, say func(stri
 	for {
 		select {
 		case q := <-b.came:
+			<-b.busy
 			return result(q)
 		case line, ok := <-pasted:
 			if !ok {

@@ -94,14 +94,22 @@ var ErrClosed = errors.New("mcp host is closed")
 
 // Host holds the servers of all profiles. It is safe for concurrent use.
 type Host struct {
-	cfg      Config
-	pingWait time.Duration // for the answer to a ping
-	runners  sync.WaitGroup
-	end      context.CancelFunc                // ends every server
-	run      func(f func(ctx context.Context)) // runs f until the host ends
-	mu       sync.Mutex                        // guards what follows
-	ledger   map[string]*ledger                // by home key
-	closed   bool
+	cfg     Config
+	waits   waits
+	runners sync.WaitGroup
+	end     context.CancelFunc                // ends every server
+	run     func(f func(ctx context.Context)) // runs f until the host ends
+	mu      sync.Mutex                        // guards what follows
+	ledger  map[string]*ledger                // by home key
+	closed  bool
+}
+
+// waits are how long a host waits for others before it goes on without them.
+type waits struct {
+	ping   time.Duration // for the answer to a ping
+	reason time.Duration // from the end of a process's output to its exit, which explains it
+	stream time.Duration // for the headers of a stream of notifications
+	bye    time.Duration // for the end of an HTTP session
 }
 
 // ledger is what belongs to one profile.
@@ -124,7 +132,9 @@ func New(ctx context.Context, c Config) *Host {
 		c.Backoff.Max = max(time.Minute, c.Backoff.First)
 	}
 	ctx, end := context.WithCancel(ctx)
-	h := &Host{cfg: c, pingWait: 30 * time.Second, end: end, ledger: map[string]*ledger{}}
+	h := &Host{cfg: c, end: end, ledger: map[string]*ledger{}, waits: waits{
+		ping: 30 * time.Second, reason: 500 * time.Millisecond, stream: streamWait, bye: 2 * time.Second,
+	}}
 	h.run = func(f func(context.Context)) { h.runners.Go(func() { f(ctx) }) }
 	return h
 }

@@ -179,18 +179,20 @@ func TestOAuthLogin(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "mcp-tokens")
 			pasted := make(chan string, 2)
 			var said []string
+			var browser sync.WaitGroup
 			tools, err := LogIn(soon(t), Login{
 				Server: p.server(), Tokens: dir, Version: "test", Pasted: pasted, Say: func(s string) { said = append(said, s) },
 				Show: func(address, ends string) {
 					if !remote {
 						browse(t, ends+"?code=evil&state=guessed", true) // any page can send that
-						go browse(t, address, true)
+						browser.Go(func() { browse(t, address, true) })
 						return
 					}
 					pasted <- "http://127.0.0.1:1/callback?code=evil&state=other"
 					pasted <- " " + browse(t, address, false) + "\n"
 				},
 			})
+			browser.Wait()
 			if err != nil || tools != 1 || (len(said) == 1) != remote {
 				t.Fatal(tools, err, said)
 			}

@@ -228,7 +228,7 @@ func (s *server) serve(ctx context.Context, c *conn) error {
 			}
 			s.update(func() { s.take(listed) })
 		case <-tick:
-			if err := c.alive(ctx, s.host.pingWait); err != nil {
+			if err := c.alive(ctx, s.host.waits.ping); err != nil {
 				c.fail(err)
 			}
 		}
@@ -343,7 +343,7 @@ func (s *server) callOn(ctx context.Context, c *conn, t tool, args json.RawMessa
 		return r, err
 	case within.Err() == nil && broken(err):
 		// The SDK saw the end first; the reason follows in a moment.
-		timer := time.NewTimer(2 * polite)
+		timer := time.NewTimer(2 * s.host.waits.reason)
 		defer timer.Stop()
 		select {
 		case <-within.Done():

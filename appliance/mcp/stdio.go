@@ -29,10 +29,11 @@ const (
 
 // stdioLink is a child that speaks MCP on its standard input and output.
 type stdioLink struct {
-	name  string
-	child *process.Child
-	wire  *wire
-	errs  *stderrWriter
+	name   string
+	child  *process.Child
+	wire   *wire
+	errs   *stderrWriter
+	reason time.Duration // see waits
 }
 
 // startStdio starts the child of a server. fail is called when the child has exited.
@@ -56,7 +57,10 @@ func (s *server) startStdio(ctx context.Context, fail func(error)) (*stdioLink, 
 		return nil, err
 	}
 	errs.say(fmt.Sprintf("started, pid %d", child.PID()))
-	l := &stdioLink{name: s.cfg.Name, child: child, errs: errs, wire: newWire(child.Stdout(), child.Stdin(), errs)}
+	l := &stdioLink{
+		name: s.cfg.Name, child: child, errs: errs, wire: newWire(child.Stdout(), child.Stdin(), errs),
+		reason: s.host.waits.reason,
+	}
 	go func() { // ends with the child, which close ends
 		<-child.Done()
 		fail(l.explain(ctx, errGone))
@@ -75,7 +79,7 @@ func (l *stdioLink) explain(ctx context.Context, err error) error {
 	}
 	select {
 	case <-l.child.Done():
-	case <-time.After(polite): // its output may end a moment before it does
+	case <-time.After(l.reason): // its output may end a moment before it does
 		return err
 	}
 	exit, werr := l.child.Wait(ctx)

@@ -42,6 +42,7 @@ func newWorld(t testing.TB, change ...func(*Config)) *world {
 		f(&c)
 	}
 	w.host = New(context.Background(), c)
+	w.host.waits = waits{ping: forever, reason: time.Minute, stream: time.Minute, bye: time.Minute} // a busy machine stalls for seconds
 	t.Cleanup(func() {
 		if err := w.host.Close(soon(t)); err != nil {
 			t.Error(err)

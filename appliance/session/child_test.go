@@ -30,7 +30,7 @@ func child(job []string) error {
 	case "alone":
 		return probeAlone(ctx, job[1])
 	}
-	s, err := Open(ctx, job[1], Options{Role: map[string]string{"turn": "gateway"}[job[0]]})
+	s, err := Open(ctx, job[1], Options{Role: map[string]string{"turn": "gateway"}[job[0]], Synchronous: "off", BusyTimeout: patience})
 	if err != nil {
 		return err
 	}

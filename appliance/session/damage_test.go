@@ -438,6 +438,21 @@ func small(t testing.TB, opts string) string {
 	return dir
 }
 
+// readOnly takes the right to write from a file system. A process that another test starts has for
+// a moment, until its exec, what this one had open; the file system is busy so long.
+func readOnly(t testing.TB, dir string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		out, err := exec.CommandContext(t.Context(), "mount", "-o", "remount,ro", dir).CombinedOutput()
+		if err == nil {
+			return
+		}
+		if !strings.Contains(string(out), "busy") || time.Now().After(end) {
+			t.Fatalf("%v %s", err, out)
+		}
+	}
+}
+
 // TestDiskFull fills the disk under an open store, and frees it again.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
@@ -504,9 +519,7 @@ func TestReadOnlyFileSystem(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := exec.CommandContext(t.Context(), "mount", "-o", "remount,ro", dir).CombinedOutput(); err != nil {
-			t.Fatalf("%v %s", err, out)
-		}
+		readOnly(t, dir)
 		ro, err := Open(t.Context(), path, Options{JournalMode: mode, CheckAfter: -1})
 		if err != nil {
 			// SQLite cannot read a file in WAL mode where it can make no -shm: said, not guessed around.

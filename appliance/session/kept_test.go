@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -147,9 +146,7 @@ func TestKeptWithoutTables(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), "mount", "-o", "remount,ro", dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v %s", err, out)
-	}
+	readOnly(t, dir)
 	s := openStore(t, path, Options{JournalMode: "delete"})
 	if _, err := s.Response(t.Context(), "x"); !errors.Is(err, ErrNotKept) {
 		t.Error(err)

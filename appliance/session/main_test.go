@@ -28,6 +28,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// patience is how long a write waits for another program's: the disk of a busy machine stalls.
+const patience = 2 * time.Minute
+
 func dbPath(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "state.db")
@@ -40,6 +43,9 @@ func openStore(t testing.TB, path string, o Options) *Store {
 	if o.Synchronous == "" {
 		o.Synchronous = "off" // no test takes the power away; a killed process loses nothing by it
 	}
+	if o.BusyTimeout == 0 {
+		o.BusyTimeout = patience
+	}
 	s, err := Open(t.Context(), path, o)
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +57,7 @@ func openStore(t testing.TB, path string, o Options) *Store {
 
 func settleDown(t testing.TB, s *Store) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	if err := s.Wait(ctx); err != nil {
 		t.Fatal(err)
@@ -136,7 +142,7 @@ func history(t testing.TB, s *Store, session string) string {
 // rawDB opens a file as another program would, for building and looking.
 func rawDB(t testing.TB, path string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", fileURL(path)+"?_pragma=busy_timeout(10000)")
+	db, err := sql.Open("sqlite", fmt.Sprintf("%s?_pragma=busy_timeout(%d)", fileURL(path), patience.Milliseconds()))
 	if err != nil {
 		t.Fatal(err)
 	}

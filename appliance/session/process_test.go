@@ -150,7 +150,7 @@ func TestExpiredLeaseOfElsewhere(t *testing.T) {
 	}
 	now := time.Now()
 	db := rawDB(t, path)
-	for id, expires := range map[string]time.Time{live: now.Add(time.Minute), gone: now.Add(-time.Minute)} {
+	for id, expires := range map[string]time.Time{live: now.Add(time.Hour), gone: now.Add(-time.Minute)} {
 		if _, err := db.ExecContext(t.Context(), "INSERT INTO session_turn_leases VALUES (?, 'pid=7:pidns=1:turn=t', 0, ?)", id, seconds(expires)); err != nil {
 			t.Fatal(err)
 		}
