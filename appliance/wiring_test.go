@@ -78,9 +78,7 @@ func TestVaultCommandFindsItsProgram(t *testing.T) {
 	needShell(t)
 	bin := t.TempDir()
 	op := "#!/bin/sh\nenv >" + bin + "/env.$OP_SERVICE_ACCOUNT_TOKEN\necho \"from-$OP_SERVICE_ACCOUNT_TOKEN\"\n"
-	if err := os.WriteFile(filepath.Join(bin, "op"), []byte(op), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, filepath.Join(bin, "op"), []byte(op), 0o700)
 	vault := "secrets:\n  onepassword:\n    enabled: true\n    env:\n      VAULT_NOTE: op://v/i/f\n"
 	e, launch, log := world(t, map[string]string{
 		"home/config.yaml": "_config_version: 50\n" + vault, "home/.env": "OP_SERVICE_ACCOUNT_TOKEN=root\nLAUNCH_ONLY=leak-dotenv\n",

@@ -31,9 +31,7 @@ func launch(t *testing.T, env map[string]string) (code int, stderr string) {
 	bash, err := exec.LookPath("bash")
 	testkit.Need(t, "bash", err == nil, "the launcher is a bash script")
 	script := filepath.Join(t.TempDir(), "launcher.sh")
-	if err := os.WriteFile(script, []byte(Launcher()), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, script, []byte(Launcher()), 0o700)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	cmd := exec.CommandContext(ctx, bash, script)

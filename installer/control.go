@@ -128,6 +128,9 @@ type Outcome struct {
 	PID     int    `json:"pid,omitempty"` // and after
 	Did     string `json:"did"`           // started, stopped, restarted, asked, nothing
 	Comment string `json:"comment,omitempty"`
+	// Ask is what is left to do where all that was done is to ask, nil = nothing: the answer ends
+	// this process, too, so its result is to be told first.
+	Ask func(ctx context.Context) error `json:"-"`
 }
 
 // installed refuses a service that is not there.

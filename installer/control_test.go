@@ -100,8 +100,11 @@ func TestRestartFromInside(t *testing.T) {
 				testkit.WriteTree(t, w.root, map[string]string{"proc/42/stat": "42 (a ) b) S 41 0", "proc/41/stat": fmt.Sprintf("41 (sh) S %d 0", o.Props.PID)})
 			}
 			out, err := h.Restart(t.Context(), o)
-			if err != nil || out.Did != "asked" || !slices.Equal(w.calls, []string{"kill hermes-gateway.service"}) {
-				t.Errorf("%+v %v %q", out, err, w.calls)
+			if err != nil || out.Did != "asked" || out.Ask == nil || len(w.calls) > 0 { // told first: it ends with the service
+				t.Fatalf("%+v %v %q", out, err, w.calls)
+			}
+			if err := out.Ask(t.Context()); err != nil || !slices.Equal(w.calls, []string{"kill hermes-gateway.service"}) {
+				t.Errorf("%v %q", err, w.calls)
 			}
 			w.change(func(p *played) { p.PID = o.Props.PID }) // it has not ended yet
 			var refused *Refusal

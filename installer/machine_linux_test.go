@@ -106,9 +106,10 @@ func machineSystem(t *testing.T, f fleet) {
 	first := h.ready("root")
 	installed := h.hostFiles()
 	// Like status, doctor looks at the home of the service that stands.
-	if out, _ := h.Try("root", "hermes-appliance doctor --offline --json"); !strings.Contains(out, `"home": "/home/ada/.hermes"`) || !strings.Contains(out, "hermes-gateway.service is ready") {
-		t.Errorf("doctor:\n%s", out)
-	}
+	h.Until("doctor sees it", func() bool { // one that is busy is not ready for a moment
+		out, _ := h.Try("root", "hermes-appliance doctor --offline --json")
+		return strings.Contains(out, `"home": "/home/ada/.hermes"`) && strings.Contains(out, "hermes-gateway.service is ready")
+	})
 	for _, want := range []string{"multi-user.target.wants/hermes-gateway.service", "/linger/ada"} {
 		if !strings.Contains(installed, want) {
 			t.Errorf("lacks %s:\n%s", want, installed)
@@ -120,8 +121,8 @@ func machineSystem(t *testing.T, f fleet) {
 	if out := h.do("root", 0, "install"); !strings.Contains(out, "nothing to do") || h.hostFiles() != installed {
 		t.Errorf("a second time: %s", out)
 	}
-	if s, pid := h.state("ada"); pid != first || s != "ready" {
-		t.Errorf("as an ordinary user: %s, process %d", s, pid)
+	if pid := h.ready("ada"); pid != first {
+		t.Errorf("as an ordinary user: process %d", pid)
 	}
 	h.do("root", 0, "restart")
 	if second := h.ready("root"); second == first {
@@ -148,9 +149,10 @@ hermes-appliance uninstall || echo refused; hermes-appliance stop || echo refuse
 	if got := h.Run("ada", "grep _config_version ~/.hermes/config.yaml"); got != fmt.Sprintf("_config_version: %d # mine", migrate.Latest()) {
 		t.Errorf("after a start on an old config: %s", got)
 	}
-	if got := h.Run("ada", `sed 's/.*"pid":\([0-9]*\),.*"loop_tick_socket":true.*/\1/' ~/.hermes/state/gateway.heartbeat`); got != h.Run("root", "systemctl show -p MainPID --value hermes-gateway") {
-		t.Errorf("the heartbeat: %s", got)
-	}
+	h.Until("the heartbeat is this process's", func() bool { // it is written aside
+		got, _ := h.Try("ada", `sed 's/.*"pid":\([0-9]*\),.*"loop_tick_socket":true.*/\1/' ~/.hermes/state/gateway.heartbeat`)
+		return strings.TrimSpace(got) == h.Run("root", "systemctl show -p MainPID --value hermes-gateway")
+	})
 	// What could not even be started left its reason in the journal alone.
 	h.Run("root", "cp /usr/local/bin/hermes-appliance /root/copy; chmod 0 /usr/local/bin/hermes-appliance; systemctl restart hermes-gateway || true")
 	h.Until("logs says why", func() bool {
@@ -163,8 +165,8 @@ hermes-appliance uninstall || echo refused; hermes-appliance stop || echo refuse
 	pid := h.ready("root")
 	h.Run("ada", "cp ~/.hermes/config.yaml ~/good && echo '  - [' >> ~/.hermes/config.yaml")
 	h.do("root", 78, "restart")
-	if s, now := h.state("root"); s != "ready" || now != pid {
-		t.Errorf("a refused restart touched it: %s, process %d", s, now)
+	if now := h.ready("root"); now != pid {
+		t.Errorf("a refused restart touched it: process %d", now)
 	}
 	h.Run("root", "systemctl restart hermes-gateway || true")
 	h.Until("it is parked", func() bool { s, _ := h.state("root"); return s == "parked" })

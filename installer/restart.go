@@ -11,7 +11,7 @@ import (
 )
 
 // Restart lets running turns finish, then waits for the service to be ready in a new process
-// (services spec §2.5). From inside the service it only asks for that and returns: waiting for
+// (services spec §2.5). From inside the service there is only [Outcome.Ask] to call: waiting for
 // its own end would be for ever (H#100179). It never runs a gateway itself.
 func (h Host) Restart(ctx context.Context, o Observed) (Outcome, error) {
 	out := Outcome{Unit: o.Unit(), Was: o.Props.PID, PID: o.Props.PID, Did: "nothing"}
@@ -20,9 +20,7 @@ func (h Host) Restart(ctx context.Context, o Observed) (Outcome, error) {
 	}
 	m := h.manager(o.Target)
 	if o.Props.Running() && h.insideOf(o.Target, o.Props) {
-		if err := m.Signal(ctx, o.Unit(), "SIGUSR1"); err != nil {
-			return out, err
-		}
+		out.Ask = func(ctx context.Context) error { return m.Signal(ctx, o.Unit(), "SIGUSR1") }
 		out.Did, out.Comment = "asked", "this command runs inside the service; it restarts when the running turns are done"
 		return out, nil
 	}

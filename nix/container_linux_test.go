@@ -136,9 +136,7 @@ func TestReport4ContainerRunsOurself(t *testing.T) {
 	if err := os.MkdirAll(bin, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(bin, "hermes-appliance"), data, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, filepath.Join(bin, "hermes-appliance"), data, 0o750)
 	testkit.WriteTree(t, b.state, map[string]string{".hermes/config.yaml": "_config_version: 3\n"})
 	if err := b.ensure(fmt.Sprintf("{ image = %q; }", testkit.DockerImage)); err != nil {
 		t.Fatal(err)

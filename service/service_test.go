@@ -549,9 +549,7 @@ func TestS6Scripts(t *testing.T) {
 	s := user()
 	s.Home = t.TempDir()
 	script := filepath.Join(t.TempDir(), "it's $HOME")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\npwd; for a; do printf '<%s>' \"$a\"; done; printf '%s' \"$HERMES_HOME$A\"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, script, []byte("#!/bin/sh\npwd; for a; do printf '<%s>' \"$a\"; done; printf '%s' \"$HERMES_HOME$A\"\n"), 0o755)
 	s.Exec = []string{script, "a b", "'", "$(id)"}
 	s.Env = map[string]string{"A": "`id`'\""}
 	files, err := s.S6()

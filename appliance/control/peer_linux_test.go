@@ -29,12 +29,10 @@ func TestAnotherUser(t *testing.T) {
 	}
 	copied := filepath.Join(h.Dir, "client")
 	data, err := os.ReadFile(exe)
-	if err == nil {
-		err = os.WriteFile(copied, data, 0o755)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	testkit.WriteFile(t, copied, data, 0o755)
 	path := filepath.Join(h.Dir, "gateway.sock")
 	l, err := net.Listen("unix", path) // a server of root's whose mode lets everybody in
 	if err != nil {

@@ -48,8 +48,9 @@ func newSlot(t *testing.T) slot {
 	return s
 }
 
-// up waits until a process other than old serves, and returns it.
-func (s slot) up(old string) string {
+// up waits until a process other than old serves and the slot's log, which s6-log writes, has said of
+// so many that they are up. It returns the process.
+func (s slot) up(old string, n int) string {
 	s.t.Helper()
 	pid := ""
 	s.m.Until("the slot serves", func() bool {
@@ -61,6 +62,10 @@ func (s slot) up(old string) string {
 		status, _, err := s.request("/health", "")
 		pid = is
 		return err == nil && status == http.StatusOK
+	})
+	s.m.Until("its log says so", func() bool {
+		log, _ := s.m.Try("root", "cat "+s.spec.Home+"/logs/gateways/default/current")
+		return strings.Count(log, "gateway is up") >= n
 	})
 	s.m.Run("root", "rm -f "+s.spec.Home+"/gateway-starts.log") // restarts of a test are no storm
 	return pid
@@ -80,13 +85,13 @@ func TestS6(t *testing.T) {
 	t.Parallel()
 	testkit.NeedRoot(t)
 	s := newSlot(t)
-	pid := s.up("")
+	pid := s.up("", 1)
 	if got := s.run("id -un"); !strings.Contains(got, "hermes") {
 		t.Errorf("a command says %s", got)
 	}
-	for _, signal := range []string{"KILL", "USR1", "TERM"} { // TERM: nobody announced it (H#42675)
+	for i, signal := range []string{"KILL", "USR1", "TERM"} { // TERM: nobody announced it (H#42675)
 		s.m.Run("root", "kill -"+signal+" "+pid)
-		pid = s.up(pid)
+		pid = s.up(pid, i+2)
 	}
 	if log := s.m.Run("root", "cat "+s.spec.Home+"/logs/gateways/default/current; stat -c %U "+s.spec.Home+"/logs/gateways"); strings.Count(log, "gateway is up") != 4 || !strings.HasSuffix(log, "hermes") {
 		t.Errorf("the slot's log:\n%s", log)
@@ -96,14 +101,14 @@ printf '{"target_pid":%s,"target_start_time":%%s,"target_hermes_home":"%s","writ
 kill -TERM %s`, pid, pid, s.spec.Home, s.spec.Home, pid))
 	s.parked("0") // H#76435
 	// A gateway outside of the slot gives way to it, and is not told that it failed.
-	s.m.Run("root", "(cd "+s.spec.Home+" && HERMES_HOME=$PWD setsid s6-setuidgid hermes sh -c '"+program+" gateway run; echo $? >outside' >/run/outside.log 2>&1 </dev/null &)")
+	s.m.Run("root", "(cd "+s.spec.Home+" && HERMES_HOME=$PWD setsid s6-setuidgid hermes sh -c '"+program+" gateway run; echo $? >outside.new; mv outside.new outside' >/run/outside.log 2>&1 </dev/null &)")
 	s.m.Until("the outside gateway serves", func() bool { status, _, err := s.request("/health", ""); return err == nil && status == http.StatusOK })
 	s.m.Run("root", "s6-svc -u "+s.dir)
 	s.m.Until("the outside gateway ended", func() bool { return s.m.Exists(s.spec.Home + "/outside") })
 	if got := s.m.Read(s.spec.Home + "/outside"); strings.TrimSpace(got) != "0" {
 		t.Errorf("the outside gateway exits %s", got)
 	}
-	pid = s.up(pid)
+	pid = s.up(pid, 5)
 	// A home that the program cannot run on is not tried again (H#49567).
 	s.m.Run("root", "sed -i s/50/46/ "+s.spec.Home+"/config.yaml; kill -USR1 "+pid)
 	s.parked("78")

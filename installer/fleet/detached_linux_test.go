@@ -82,6 +82,7 @@ func TestDetached(t *testing.T) {
 				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 					t.Error(err)
 				}
+				p.until("it is gone, and writes no more", func() bool { return p.pid(dir) == 0 })
 			}
 		}
 	})

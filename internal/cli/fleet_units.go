@@ -59,8 +59,12 @@ func (g gatewayHost) observed(ctx context.Context, h home.Home, s fleet.Service,
 		return err
 	}
 	seen, err := host.Observe(ctx, r.Target, installer.Desired{})
-	if err == nil {
-		_, err = do(host, ctx, seen)
+	if err != nil {
+		return err
+	}
+	out, err := do(host, ctx, seen)
+	if err == nil && out.Ask != nil {
+		err = out.Ask(ctx)
 	}
 	return err
 }

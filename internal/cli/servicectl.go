@@ -95,6 +95,14 @@ func (o *controlOptions) run(ctx context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
+	if err := o.tell(env, out); err != nil || out.Ask == nil {
+		return err
+	}
+	return out.Ask(ctx)
+}
+
+// tell says what was done.
+func (o *controlOptions) tell(env Env, out installer.Outcome) error {
 	if o.json {
 		return printJSON(env.Stdout, envelope{Schema: schemaVersion, Command: o.verb, Result: out})
 	}
@@ -108,6 +116,6 @@ func (o *controlOptions) run(ctx context.Context, env Env) error {
 	if out.Comment != "" {
 		text += " (" + out.Comment + ")"
 	}
-	_, err = fmt.Fprintln(env.Stdout, text)
+	_, err := fmt.Fprintln(env.Stdout, text)
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -98,9 +99,19 @@ func WriteTree(t testing.TB, dir string, files map[string]string) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		WriteFile(t, path, []byte(text), 0o600)
+	}
+}
+
+// WriteFile writes a file that can be executed at once: a process that another test starts just then
+// would hold it open for writing until it runs its own program, and so long the kernel runs no such file.
+func WriteFile(t testing.TB, path string, data []byte, mode os.FileMode) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(path, data, mode)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

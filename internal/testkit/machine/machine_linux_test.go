@@ -55,9 +55,9 @@ func TestMachines(t *testing.T) {
 				m.Run("root", "loginctl enable-linger ada")
 			}
 			if init != None {
-				before := m.Run("root", "cat /proc/sys/kernel/random/boot_id; stat -c %Y /proc/1")
+				before := m.Run("root", "cat /proc/sys/kernel/random/boot_id; cut -d' ' -f22 /proc/1/stat")
 				m.Reboot()
-				if after := m.Run("root", "cat /proc/sys/kernel/random/boot_id; stat -c %Y /proc/1"); after == before {
+				if after := m.Run("root", "cat /proc/sys/kernel/random/boot_id; cut -d' ' -f22 /proc/1/stat"); after == before {
 					t.Errorf("it did not reboot: %s", after)
 				}
 			}
