@@ -26,7 +26,7 @@ func Docker(t testing.TB) string {
 	host := os.Getenv(DockerEnv)
 	Need(t, "docker", host != "", DockerEnv+" names no engine for tests")
 	if path, ok := strings.CutPrefix(host, "unix://"); ok {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		c, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -101,6 +102,17 @@ func WriteTree(t testing.TB, dir string, files map[string]string) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// WriteProgram writes a program that is run next. Nothing is forked meanwhile: such a child would
+// have the file open for writing until its own exec, and to run it would fail (text file busy).
+func WriteProgram(t testing.TB, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
 	}
 }
 
