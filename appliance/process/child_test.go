@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 )
 
 func TestExit(t *testing.T) {
@@ -143,9 +145,7 @@ func TestPath(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte("#!/bin/sh\necho "+text+"; pwd\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteProgram(t, path, "#!/bin/sh\necho "+text+"; pwd\n")
 	}
 	env := []string{"PATH=.::rel:" + filepath.Join(dir, "none") + ":" + filepath.Join(dir, "bin")}
 	for arg, want := range map[string]string{
