@@ -37,7 +37,7 @@ func takeAsChild(work string) error {
 	log := slog.New(slog.DiscardHandler)
 	s := checkpoint.New(checkpoint.Options{
 		Dir: os.Getenv("CHECKPOINT_TEST_DIR"), Git: os.Getenv("CHECKPOINT_TEST_GIT"), Env: []string{"PATH=" + os.Getenv("PATH")},
-		Processes: process.New(log), Log: log, Now: time.Now,
+		Processes: process.New(log), Log: log, Now: time.Now, Timeout: checkpoint.MaxTimeout,
 	})
 	for i := range 10 {
 		name := filepath.Join(work, fmt.Sprintf("%d-%d", os.Getpid(), i))
@@ -108,9 +108,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 				}
 				wrapper := filepath.Join(t.TempDir(), "git")
 				script := "#!/bin/sh\ncase \" $* \" in *' " + verb + " '*) kill -9 $PPID; exit 1;; esac\nexec git \"$@\"\n"
-				if err := os.WriteFile(wrapper, []byte(script), 0o700); err != nil {
-					t.Fatal(err)
-				}
+				testkit.WriteProgram(t, wrapper, script)
 				if err := b.child(t, wrapper).Run(); err == nil || !strings.Contains(err.Error(), "killed") {
 					t.Fatalf("the child ended with %v, want it killed", err)
 				}
@@ -234,9 +232,7 @@ func TestIndexKeepsItsTime(t *testing.T) {
 	seen := wrapper + ".seen"
 	script := "#!/bin/sh\ncase \" $* \" in\n*' ls-files '*) stat -c %Y \"$GIT_INDEX_FILE\" >" + seen + ";;\n" +
 		"*' write-tree '*) git \"$@\"; rc=$?; touch -d @1000000000 \"$GIT_INDEX_FILE\"; exit $rc;;\nesac\nexec git \"$@\"\n"
-	if err := os.WriteFile(wrapper, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, wrapper, script)
 	b := setup(t, func(o *checkpoint.Options) { o.Git = wrapper })
 	_, err := exec.CommandContext(t.Context(), "stat", "-c", "%Y", "/").Output()
 	testkit.Need(t, "gnu", err == nil, "the test asks GNU stat and touch for times")
