@@ -232,6 +232,22 @@ func (f *faulty) loseAnswer(after func(r *http.Request) bool) {
 	f.after = after
 }
 
+// endFirst makes commands in containers of an image come only when those have ended: whether a
+// container that is to end at once outlives its proof is else for the machine to say.
+func (f *faulty) endFirst(t *testing.T, image string) {
+	t.Helper()
+	direct := dial(t, Options{})
+	f.set(func(_ http.ResponseWriter, r *http.Request) bool {
+		path, ok := strings.CutSuffix(r.URL.Path, "/exec")
+		_, id, in := strings.Cut(path, "/containers/")
+		for ok && in {
+			c, err := direct.inspect(r.Context(), id)
+			ok = err == nil && c.image == image && c.running()
+		}
+		return false
+	})
+}
+
 // cut ends every connection, also those that carry a command.
 func (f *faulty) cut() {
 	f.mu.Lock()
