@@ -53,7 +53,7 @@ func setup(t testing.TB, change ...func(*checkpoint.Options)) *bench {
 	log := slog.New(slog.NewTextHandler(b.log, nil))
 	o := checkpoint.Options{
 		Dir: b.dir, Env: []string{"PATH=" + os.Getenv("PATH")}, Processes: process.New(log), Log: log,
-		Now: func() time.Time { return b.now },
+		Now: func() time.Time { return b.now }, Timeout: checkpoint.MaxTimeout,
 	}
 	for _, c := range change {
 		c(&o)

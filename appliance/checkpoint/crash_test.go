@@ -37,7 +37,7 @@ func takeAsChild(work string) error {
 	log := slog.New(slog.DiscardHandler)
 	s := checkpoint.New(checkpoint.Options{
 		Dir: os.Getenv("CHECKPOINT_TEST_DIR"), Git: os.Getenv("CHECKPOINT_TEST_GIT"), Env: []string{"PATH=" + os.Getenv("PATH")},
-		Processes: process.New(log), Log: log, Now: time.Now,
+		Processes: process.New(log), Log: log, Now: time.Now, Timeout: checkpoint.MaxTimeout,
 	})
 	for i := range 10 {
 		name := filepath.Join(work, fmt.Sprintf("%d-%d", os.Getpid(), i))

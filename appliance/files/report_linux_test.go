@@ -47,9 +47,10 @@ func newJail(t *testing.T) jail {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, data, 0o755)); err != nil {
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			t.Fatal(err)
 		}
+		testkit.WriteFile(t, to, data, 0o700)
 	}
 	copyFile(busybox, filepath.Join(root, "bin", "busybox"))
 	libs, _ := exec.CommandContext(t.Context(), "ldd", busybox).Output()

@@ -206,9 +206,9 @@ func (c *Child) watch() {
 		}
 	}
 	c.exit = exit
+	c.book.end(c.tree.id) // first: who knows of the end may read the list
 	c.entry.Leave()
 	close(c.done)
-	c.book.end(c.tree.id)
 }
 
 // PID is the child's process id, and on Unix the number of its group and session.
@@ -282,11 +282,12 @@ func (c *Child) Kill(ctx context.Context) error {
 	}
 	pause := time.Millisecond
 	for deadline := time.Now().Add(KillDeadline); ; {
+		late := time.Now().After(deadline) // before the last look: the machine may have stood still since the one before
 		left := c.alive(known)
 		if len(left) == 0 {
 			return nil
 		}
-		if time.Now().After(deadline) {
+		if late {
 			c.log.Warn("processes outlived their kill", "name", c.name, "pids", left)
 			return &LeftError{Name: c.name, PIDs: left}
 		}
@@ -346,10 +347,11 @@ func (c *Child) note() {
 }
 
 // KillNow sends SIGKILL to the whole tree, without grace. It returns when nothing of it can
-// be found any more, after HardDeadline at the latest.
+// be found any more, after HardDeadline at the latest; what is still there then is looked for
+// KillDeadline longer.
 func (c *Child) KillNow() {
 	deadline := time.Now().Add(HardDeadline)
 	c.note()
 	c.tree.strike(deadline)
-	within(deadline, func() { sweep([]*tree{c.tree}, deadline) })
+	within(deadline, func() { sweep([]*tree{c.tree}, deadline.Add(KillDeadline)) })
 }

@@ -354,7 +354,7 @@ func TestKillAfterReap(t *testing.T) {
 // its group stays its own.
 func TestKillKeepsNumber(t *testing.T) {
 	t.Parallel()
-	c := sh(deaf + ` & trap 'exit 4' TERM; wait`)
+	c := sh(`trap 'exit 4' TERM; ` + deaf + ` & wait`)
 	c.Grace = time.Hour
 	child, ids := startPrinting(t, newRegistry(t), c, 1)
 	killed := make(chan error, 1)

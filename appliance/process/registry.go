@@ -27,6 +27,7 @@ type Killer interface {
 // use. What a hard exit does with it takes no lock.
 type Registry struct {
 	log      *slog.Logger
+	hard     time.Duration // HardDeadline; tests that are about something else give more
 	fenced   atomic.Bool
 	inflight atomic.Int64           // past the fence, not yet published
 	live     sync.Map               // *Entry -> nil
@@ -38,7 +39,7 @@ type Registry struct {
 
 // New returns an empty registry, with the fence open.
 func New(log *slog.Logger) *Registry {
-	return &Registry{log: log, sweeping: make(chan struct{}, 1)}
+	return &Registry{log: log, hard: HardDeadline, sweeping: make(chan struct{}, 1)}
 }
 
 // Info is a live command as others may see it.
@@ -102,16 +103,17 @@ func (r *Registry) Kill(ctx context.Context, kinds ...Kind) error {
 // KillNow is the hard exit's kill: it closes the fence, sends SIGKILL to the groups of all
 // live commands of these kinds (all if none is named), waits for spawns that are already
 // past the fence, looks for descendants that left their group, and asks every other Killer.
-// It returns after HardDeadline at the latest, with the number of commands it has hit. It
-// takes no lock without a deadline and logs nothing. Calling it again is harmless.
+// It returns after HardDeadline at the latest, with the number of commands it has hit; should
+// the program live on, so does the look for descendants, for KillDeadline more. It takes no lock
+// without a deadline and logs nothing. Calling it again is harmless.
 func (r *Registry) KillNow(kinds ...Kind) int {
 	r.fenced.Store(true)
 	start := time.Now()
-	deadline := start.Add(HardDeadline)
+	deadline := start.Add(r.hard)
 	hit := map[*Entry]bool{}
 	var work sync.WaitGroup
 	r.strike(hit, kinds, deadline, &work)
-	for r.inflight.Load() > 0 && time.Since(start) < HardDeadline/2 {
+	for r.inflight.Load() > 0 && time.Since(start) < r.hard/2 {
 		time.Sleep(time.Millisecond)
 	}
 	r.strike(hit, kinds, deadline, &work)
@@ -142,7 +144,7 @@ func (r *Registry) strike(hit map[*Entry]bool, kinds []Kind, deadline time.Time,
 		return true
 	})
 	if len(trees) > 0 {
-		work.Go(func() { sweep(trees, deadline) })
+		work.Go(func() { sweep(trees, deadline.Add(KillDeadline)) })
 	}
 }
 

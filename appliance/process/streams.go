@@ -189,10 +189,7 @@ func (o *output) copy() {
 // rest takes what is in the pipe: a slow writer must not cost what the child wrote in time.
 func (o *output) rest(buf []byte) {
 	for left := pipeSize; left > 0; {
-		if o.r.SetReadDeadline(time.Now().Add(10*time.Millisecond)) != nil {
-			return
-		}
-		n, err := o.r.Read(buf[:min(left, len(buf))])
+		n, err := ReadReady(o.r, buf[:min(left, len(buf))])
 		o.write(buf[:n])
 		left -= n
 		if err != nil {
@@ -225,20 +222,17 @@ func (o *output) until(end time.Time) {
 type input struct {
 	w    *os.File
 	r    io.Reader
-	done chan struct{}
+	done chan struct{} // closed when all is written, or err is set
 	err  error
 }
 
 func (i *input) copy() {
-	defer close(i.done)
+	defer i.w.Close() //nolint:errcheck // a pipe: nothing is buffered
 	_, err := io.Copy(i.w, i.r)
-	if cerr := i.w.Close(); err == nil {
-		err = cerr
+	if !unwanted(err) {
+		i.err = err
 	}
-	if unwanted(err) {
-		err = nil
-	}
-	i.err = err
+	close(i.done) // before the child sees the end of its input and exits, so that until sees it too
 }
 
 // until waits for the end of the writing, but not beyond the given time: the source may be
@@ -253,6 +247,11 @@ func (i *input) until(end time.Time) error {
 	case <-i.done:
 		return i.err
 	case <-timer.C:
+	}
+	select {
+	case <-i.done: // both, and select takes either
+		return i.err
+	default:
 		closeAll([]*os.File{i.w}) // so that it fails at its next write
 		return nil
 	}

@@ -271,7 +271,8 @@ func TestReport132725OnlyMismatched(t *testing.T) {
 // running all the while.
 func TestBrokenImageKeepsTheOld(t *testing.T) {
 	t.Parallel()
-	e, s := dial(t, Options{}), wanted(t)
+	f, host := proxy(t)
+	e, s := dial(t, Options{Host: host}), wanted(t)
 	c := ensure(t, e, s)
 	p, err := c.Start(t.Context(), Exec{Argv: []string{"sleep", "3600"}})
 	if err != nil {
@@ -279,21 +280,22 @@ func TestBrokenImageKeepsTheOld(t *testing.T) {
 	}
 	p.PID()
 	s.Image, s.Pinned = commit(t, e, "true", &container.Config{Entrypoint: []string{"sh", "-c", "echo broken on purpose; exit 3"}}), true
+	f.endFirst(t, s.Image)
 	kept, st := ensureState(t, e, s)
 	if kept.ID() != c.ID() || !st.Kept || !noted(st, "kept", "broken on purpose", "exit code 3") || count(t, e, s) != 1 {
 		t.Errorf("got %+v", st)
 	}
-	if n := marked(t, c, p.Mark()); n != 2 {
-		t.Errorf("the command that ran in it did not survive: %d", n)
-	}
+	eventually(t, "the command that ran in it, and its shell", func() bool { return marked(t, c, p.Mark()) == 2 })
 }
 
 // TestReport70387EndsAtOnce: a container that ends at once is an error that says why, and
 // leaves nothing behind.
 func TestReport70387EndsAtOnce(t *testing.T) {
 	t.Parallel()
-	e, s := dial(t, Options{}), wanted(t)
+	f, host := proxy(t)
+	e, s := dial(t, Options{Host: host}), wanted(t)
 	s.Image = commit(t, e, "true", &container.Config{Entrypoint: []string{"sleep"}})
+	f.endFirst(t, s.Image)
 	_, _, err := e.Ensure(t.Context(), s) // sleep sleep infinity
 	if !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "exit code 1") || !strings.Contains(err.Error(), "invalid time interval") || !strings.Contains(err.Error(), "--entrypoint") {
 		t.Errorf("got %v", err)
@@ -301,6 +303,7 @@ func TestReport70387EndsAtOnce(t *testing.T) {
 	if n := count(t, e, s); n != 0 {
 		t.Errorf("%d containers are left", n)
 	}
+	f.set(nil)
 	s.ExtraArgs = []string{"--entrypoint="}
 	run(t, ensure(t, e, s), "true")
 }
@@ -573,6 +576,7 @@ func TestReport86317Close(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.closing = patience
 	kept := ensure(t, e, s)
 	s.Keep = false
 	for _, task := range []string{"a", "b"} {
@@ -646,9 +650,11 @@ func TestRunAsUser(t *testing.T) {
 // the old one. The next call finishes the work, or goes back where the new one is no good.
 func TestInterruptedReplacement(t *testing.T) {
 	t.Parallel()
-	e := dial(t, Options{})
+	f, host := proxy(t)
+	e := dial(t, Options{Host: host})
 	e.patience = 200 * time.Millisecond
 	broken := commit(t, e, "true", &container.Config{Entrypoint: []string{"false"}})
+	f.endFirst(t, broken)
 	for name, start := range map[string]bool{"before the start": false, "after the start": true} {
 		for _, works := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, works %v", name, works), func(t *testing.T) {

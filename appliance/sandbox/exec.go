@@ -202,22 +202,25 @@ func writer(w io.Writer) io.Writer {
 }
 
 // How long the engine may take to notice that a command has ended whose stream it closed.
-const verdictTime = 2 * time.Second
+const verdictTime = 10 * time.Second
 
 // How long a container may be called running while its commands are ended or refused.
-const endingTime = time.Second
+const endingTime = 10 * time.Second
 
 // verdict asks the engine about a command that did not tell its end: it was killed, it never
 // began, it has a terminal, or the connection was cut.
 func (p *Process) verdict(ctx context.Context, s *sorter, cause error) (int, error) {
 	op := "run a command in the sandbox " + p.c.name
-	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, RemoveTimeout)
 	defer cancel()
 	for until := time.Now().Add(verdictTime); ; {
 		r, err := p.c.e.api.ExecInspect(ctx, p.id, client.ExecInspectOptions{})
 		switch {
 		case errdefs.IsNotFound(err):
 			// The engine forgets commands when their container ends or is removed.
+			if p.c.ending(ctx, p.c.answers) {
+				return 0, &EngineError{Kind: ErrGone, Op: op, Err: err}
+			}
 			return 0, p.c.lost(ctx, op, err)
 		case err != nil:
 			return 0, &EngineError{Kind: ErrCut, Op: op, Err: errors.Join(cause, err), Fix: "it may still be running there"}
@@ -236,7 +239,7 @@ func (p *Process) verdict(ctx context.Context, s *sorter, cause error) (int, err
 // a signal has ended its shell, or the shell found no process to run the command in.
 func (p *Process) ended(ctx context.Context, op string, code int) (int, error) {
 	switch {
-	case code == 128+9 && !p.killing.Load() && p.c.ending(ctx):
+	case code == 128+9 && !p.killing.Load() && p.c.ending(ctx, p.c.answers):
 		return code, &EngineError{Kind: ErrGone, Op: op, Msg: "the container ended meanwhile"}
 	case p.x.TTY || code > 128 && code < 128+65:
 		return code, nil
@@ -245,15 +248,37 @@ func (p *Process) ended(ctx context.Context, op string, code int) (int, error) {
 }
 
 // ending reports whether the container ends now. Its commands end first, so the engine may
-// still call it running.
-func (c *Container) ending(ctx context.Context) bool {
+// still call it running, for longer on a busy machine. lives tells one that does not end.
+func (c *Container) ending(ctx context.Context, lives func(context.Context) bool) bool {
 	for until := time.Now().Add(endingTime); ; time.Sleep(20 * time.Millisecond) {
 		s, err := c.e.inspect(ctx, c.id)
 		if errdefs.IsNotFound(err) || err == nil && !s.running() {
 			return true
 		}
-		if err != nil || time.Now().After(until) {
+		if err != nil || time.Now().After(until) || lives != nil && lives(ctx) {
 			return false
+		}
+	}
+}
+
+// answers reports whether a command can be run: where process 1 is dead none can.
+func (c *Container) answers(ctx context.Context) bool {
+	x, err := c.e.api.ExecCreate(ctx, c.id, client.ExecCreateOptions{AttachStdout: true, WorkingDir: "/", Cmd: []string{"/bin/sh", "-c", ":"}})
+	if err != nil {
+		return false
+	}
+	r, err := c.e.api.ExecAttach(ctx, x.ID, client.ExecAttachOptions{})
+	if err != nil {
+		return false
+	}
+	stop := context.AfterFunc(ctx, r.Close)
+	defer stop()
+	defer r.Close()
+	_, _ = io.Copy(io.Discard, r.Reader) //nolint:errcheck // its end is what counts
+	for ; ; time.Sleep(10 * time.Millisecond) {
+		s, err := c.e.api.ExecInspect(ctx, x.ID, client.ExecInspectOptions{})
+		if err != nil || !s.Running {
+			return err == nil && s.ExitCode == 0
 		}
 	}
 }
@@ -265,7 +290,7 @@ func (c *Container) refused(ctx context.Context, op string, code int, words stri
 		return &EngineError{Kind: ErrNoShell, Op: op, Msg: words, Fix: "use an image with /bin/sh"}
 	case c.full(ctx):
 		return &EngineError{Kind: ErrPidsExhausted, Op: op, Msg: words, Fix: fixPids}
-	case c.ending(ctx):
+	case c.ending(ctx, nil):
 		return &EngineError{Kind: ErrGone, Op: op, Msg: words}
 	case words == "":
 		words = fmt.Sprintf("it ended with code %d before it began", code)

@@ -21,6 +21,9 @@ import (
 	"github.com/hermes-appliance/hermes-appliance/internal/testkit"
 )
 
+// patience is how long a test waits for what should be quick, before it calls it hung.
+const patience = 2 * time.Minute
+
 // dial connects to the tests' engine.
 func dial(t testing.TB, o Options) *Engine {
 	t.Helper()
@@ -31,8 +34,9 @@ func dial(t testing.TB, o Options) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.closing = patience
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), CloseTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := e.Close(ctx); err != nil {
 			t.Error(err)
@@ -52,7 +56,7 @@ func wanted(t testing.TB) Spec {
 
 // sweepLabel removes the containers that carry a label.
 func sweepLabel(t testing.TB, host, label string) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	api, err := connect(host, func(string) string { return "" })
 	if err != nil {
@@ -87,7 +91,7 @@ func tag(t testing.TB, e *Engine, role string) string {
 func dropImage(t testing.TB, name string) {
 	host := testkit.Docker(t)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		api, err := connect(host, func(string) string { return "" })
 		if err != nil {
@@ -145,7 +149,7 @@ func run(t testing.TB, c *Container, script string) string {
 // eventually waits for a condition of the outside world.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for until := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("never: %s", what)
 		}
@@ -226,6 +230,22 @@ func (f *faulty) loseAnswer(after func(r *http.Request) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.after = after
+}
+
+// endFirst makes commands in containers of an image come only when those have ended: whether a
+// container that is to end at once outlives its proof is else for the machine to say.
+func (f *faulty) endFirst(t *testing.T, image string) {
+	t.Helper()
+	direct := dial(t, Options{})
+	f.set(func(_ http.ResponseWriter, r *http.Request) bool {
+		path, ok := strings.CutSuffix(r.URL.Path, "/exec")
+		_, id, in := strings.Cut(path, "/containers/")
+		for ok && in {
+			c, err := direct.inspect(r.Context(), id)
+			ok = err == nil && c.image == image && c.running()
+		}
+		return false
+	})
 }
 
 // cut ends every connection, also those that carry a command.

@@ -69,13 +69,13 @@ type Progress struct {
 }
 
 // DialTimeout is how long [Dial] waits for the engine to answer.
-const DialTimeout = 5 * time.Second
+const DialTimeout = 15 * time.Second
 
 // Deadlines of the engine's work. Each is a limit of its own below the caller's context.
 const (
 	CreateTimeout = 120 * time.Second // create, start and prove a container
 	PullTimeout   = 900 * time.Second
-	RemoveTimeout = 30 * time.Second
+	RemoveTimeout = 60 * time.Second
 	StopGrace     = 10 * time.Second // from SIGTERM to SIGKILL when a container is stopped
 	CloseTimeout  = 15 * time.Second // for all containers that are being torn down
 )
@@ -89,6 +89,7 @@ type Engine struct {
 
 	private  string        // random
 	patience time.Duration // see orphaned
+	closing  time.Duration // CloseTimeout; tests give more
 	self     *self         // nil = this process is not in a container of this engine
 
 	mu     sync.Mutex
@@ -114,7 +115,7 @@ func Dial(ctx context.Context, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, &EngineError{Kind: ErrUnreachable, Op: "connect to " + host, Err: err}
 	}
-	e := &Engine{api: api, o: o, host: host, private: random(), patience: orphaned, locks: map[string]*sync.Mutex{}}
+	e := &Engine{api: api, o: o, host: host, private: random(), patience: orphaned, closing: CloseTimeout, locks: map[string]*sync.Mutex{}}
 	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
 	if _, err := api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
@@ -157,7 +158,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.mu.Unlock()
 	done := make(chan struct{})
 	go func() { e.work.Wait(); close(done) }()
-	ctx, cancel := context.WithTimeout(ctx, CloseTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.closing)
 	defer cancel()
 	var err error
 	select {

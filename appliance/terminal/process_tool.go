@@ -259,7 +259,7 @@ func (t *Tools) await(ctx context.Context, c Call, pr *Proc, a ProcessArgs) Proc
 }
 
 // killTime bounds what a person waits for a kill.
-const killTime = 10 * time.Second
+const killTime = 30 * time.Second
 
 func (t *Tools) kill(ctx context.Context, _ Call, pr *Proc, _ ProcessArgs) ProcessResult {
 	before := pr.Running()

@@ -239,9 +239,7 @@ func (s *Shell) Run(ctx context.Context, c Command) (Result, error) {
 func (r *Running) wait(ctx context.Context, c Command) (Result, error) {
 	var deadline <-chan time.Time
 	if c.Timeout > 0 {
-		t := time.NewTimer(c.Timeout)
-		defer t.Stop()
-		deadline = t.C
+		deadline = r.s.c.After(c.Timeout)
 	}
 	tick := time.NewTicker(r.s.c.ActivityEvery)
 	defer tick.Stop()

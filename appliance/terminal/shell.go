@@ -19,7 +19,7 @@ import (
 // Times of a shell.
 const (
 	SnapshotTimeout = 30 * time.Second // for the login shell that makes the snapshot
-	probeTimeout    = 15 * time.Second // for a plain one, after that has failed
+	probeTimeout    = 30 * time.Second // for a plain one, after that has failed
 	backstop        = 2 * time.Second  // from a time-out to a result, however the kill goes
 	activityEvery   = 10 * time.Second
 )
@@ -44,6 +44,8 @@ type Config struct {
 
 	// ActivityEvery is how often Command.Activity is called; 0 = each 10 s.
 	ActivityEvery time.Duration
+	// After starts the time of a command that has a time-out, once it runs; nil = time.After.
+	After func(time.Duration) <-chan time.Time
 }
 
 // DefaultLimit is tool_output.max_bytes where nothing is set.
@@ -101,6 +103,9 @@ func New(c Config) *Shell {
 	}
 	if c.ActivityEvery == 0 {
 		c.ActivityEvery = activityEvery
+	}
+	if c.After == nil {
+		c.After = time.After
 	}
 	return &Shell{c: c, id: randomID(), sessions: map[string]*session{}}
 }
@@ -249,7 +254,7 @@ func (s *Shell) init(ctx context.Context) (mode, error) {
 	s.c.Log.Warn("login shell failed; commands run without its environment", "backend", s.Describe().Backend, "code", exit.Code, "error", err)
 	exit, err = s.await(ctx, Spawn{
 		Name: "bash", Kind: process.Foreground, Script: "builtin true", Env: env, Stdout: &sink,
-	}, min(probeTimeout, s.c.Snapshot))
+	}, probeTimeout)
 	switch {
 	case fatal(err) || ctx.Err() != nil:
 		return cold, errors.Join(err, context.Cause(ctx))

@@ -12,6 +12,8 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,20 +40,21 @@ func open(t *testing.T, change func(*terminal.ToolsConfig)) *bench {
 	testkit.Need(t, "bash", err == nil, "commands are run by bash")
 	log := slog.New(slog.DiscardHandler)
 	b := &bench{t: t, reg: process.New(log), events: make(chan terminal.Event, 100)}
-	t.Cleanup(func() { b.reg.KillNow() })
 	temp, home := t.TempDir(), t.TempDir()
 	spill := t.TempDir()
+	t.Cleanup(func() { b.reg.KillNow() }) // before the directories go
 	b.shell = terminal.New(terminal.Config{
 		Host: local.New(local.Config{Registry: b.reg, Temp: temp, Home: home}), Log: log, Temp: temp, Dir: home,
 		Env: func(context.Context, process.Kind) (terminal.Env, error) {
 			return terminal.Env{Vars: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}}, nil
 		},
-		Limit: 2000, Spill: &terminal.Spill{Dir: spill + "/cache/out", Now: time.Now},
+		Limit: 2000, ActivityEvery: 10 * time.Millisecond, Spill: &terminal.Spill{Dir: spill + "/cache/out", Now: time.Now},
 	})
 	if err := os.Mkdir(spill+"/cache", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	b.procs = terminal.NewProcs(terminal.ProcsConfig{Log: log, Now: time.Now, Notify: func(e terminal.Event) { b.events <- e }})
+	began := time.Now()
+	b.procs = terminal.NewProcs(terminal.ProcsConfig{Log: log, Now: func() time.Time { return began }, Notify: func(e terminal.Event) { b.events <- e }})
 	c := terminal.ToolsConfig{
 		Backend: func(context.Context) (terminal.Backend, error) { return b.shell, nil },
 		Procs:   b.procs, Log: log, Now: time.Now,
@@ -76,6 +79,13 @@ func (b *bench) event(kind string) terminal.Event {
 		b.t.Fatalf("no event %s", kind)
 	}
 	return terminal.Event{}
+}
+
+// command waits until the command that was last started is live.
+func (b *bench) command() {
+	for !slices.ContainsFunc(b.reg.Live(), func(i process.Info) bool { return i.Name == "command" }) {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func TestTerminalTool(t *testing.T) {
@@ -169,8 +179,14 @@ func TestBackgroundTool(t *testing.T) {
 	if r := do("s", terminal.ProcessArgs{Action: "wait", SessionID: id, Timeout: &sec}); r.Status != "timeout" || !r.Live || r.TimeoutNote == "" {
 		t.Errorf("%+v", r)
 	}
-	if r := do("s", terminal.ProcessArgs{Action: "poll", SessionID: id}); r.Status != "running" || *r.Preview != "<one>\n<two>\n" {
-		t.Errorf("%+v", r)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		r := do("s", terminal.ProcessArgs{Action: "poll", SessionID: id})
+		if r.Status == "running" && *r.Preview == "<one>\n<two>\n" {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%+v", r)
+		}
 	}
 	if r := do("s", terminal.ProcessArgs{Action: "list"}); len(*r.Processes) != 1 || (*r.Processes)[0].Status != "running" || !(*r.Processes)[0].Notify {
 		t.Errorf("%+v", r)
@@ -280,20 +296,21 @@ func TestYieldTool(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
 	yield := make(chan struct{})
-	var once sync.Once
 	call := terminal.Call{Session: "s", Yield: yield}
 	go func() {
-		for len(b.reg.Live()) == 0 || b.reg.Live()[0].Name != "command" {
-			time.Sleep(time.Millisecond)
-		}
-		once.Do(func() { close(yield) })
+		b.command()
+		close(yield)
 	}()
-	r := b.Terminal(t.Context(), call, terminal.ToolArgs{Command: "echo early; sleep 2; echo late; exit 5"})
+	goOn := filepath.Join(t.TempDir(), "go")
+	r := b.Terminal(t.Context(), call, terminal.ToolArgs{Command: "echo early; until [ -e " + goOn + " ]; do sleep 0.02; done; echo late; exit 5"})
 	if r.Status != "yielded_to_background" || r.SessionID == "" {
 		t.Fatalf("%+v", r)
 	}
 	if live := b.reg.Live(); len(live) != 1 || live[0].Kind != process.Background {
 		t.Errorf("%+v", live)
+	}
+	if err := os.WriteFile(goOn, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	if e := b.event(terminal.EventCompleted); e.Code != 5 || e.Output != "early\nlate\n" {
 		t.Errorf("%+v", e)
@@ -304,13 +321,13 @@ func TestYieldTool(t *testing.T) {
 func TestFence(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
-	done := make(chan terminal.ToolResult)
+	done, waited := make(chan terminal.ToolResult), make(chan struct{})
+	waits := sync.OnceFunc(func() { close(waited) })
+	call := terminal.Call{Activity: func(time.Duration) error { waits(); return nil }}
 	go func() {
-		done <- b.Terminal(t.Context(), terminal.Call{}, terminal.ToolArgs{Command: "trap '' TERM; echo on; sleep 3600; sleep 3600"})
+		done <- b.Terminal(t.Context(), call, terminal.ToolArgs{Command: "trap '' TERM; echo on; sleep 3600; sleep 3600"})
 	}()
-	for len(b.reg.Live()) == 0 || b.reg.Live()[0].Name != "command" {
-		time.Sleep(time.Millisecond)
-	}
+	<-waited // one that is live may yet be refused
 	b.reg.KillNow()
 	if r := <-done; r.ExitCode != 137 || r.TimedOut {
 		t.Errorf("%+v", r)

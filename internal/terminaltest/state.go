@@ -310,10 +310,20 @@ func testLoginBroken(t *testing.T, mk Maker) {
 func testWarmUp(t *testing.T, mk Maker) {
 	p := open(t, mk, nil)
 	rc := p.work + "/rc"
-	p.script("cat > "+rc, []byte("sleep 4\n"))
-	q := open(t, mk, func(c *terminal.Config) { c.Login = []string{rc} })
-	if res := q.run(terminal.Command{Text: "echo first", Timeout: 3 * time.Second}); res.TimedOut || res.Output != "first\n" {
-		t.Errorf("%+v", res)
+	p.script("cat > "+rc, []byte("touch "+p.work+"/warm\n"))
+	began := 0
+	q := open(t, mk, func(c *terminal.Config) {
+		c.Login = []string{rc}
+		c.After = func(time.Duration) <-chan time.Time {
+			began++
+			if list := string(p.script("ls "+p.work, nil)); !strings.Contains(list, "warm\n") {
+				t.Errorf("its time begins before the login shell has ended: there is %q", list)
+			}
+			return nil
+		}
+	})
+	if res := q.run(terminal.Command{Text: "echo first", Timeout: time.Second}); began != 1 || res.Output != "first\n" {
+		t.Errorf("%+v, %d times", res, began)
 	}
 }
 

@@ -114,9 +114,7 @@ func testExec(t *testing.T, mk Maker) {
 	if err == nil {
 		t.Error("a script that takes too long is an error")
 	}
-	if n := p.alive(tok); n > 0 {
-		t.Errorf("%d processes live on", n)
-	}
+	eventually(t, "the end of the script", func() bool { return p.alive(tok) == 0 })
 }
 
 func testBounded(t *testing.T, mk Maker) {
@@ -221,6 +219,17 @@ func testPTY(t *testing.T, mk Maker) {
 	p.enter()
 	res := p.run(terminal.Command{Text: "[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo tty > /dev/tty; mkdir d; cd d; exit 5", PTY: true})
 	if res.Code != 5 || !strings.Contains(res.Output, "tty") || res.Dir != p.work+"/d" || strings.Contains(res.Output, "__HERMES") {
+		t.Errorf("%+v", res)
+	}
+	tok, over := token(), make(chan time.Time)
+	q := open(t, mk, func(c *terminal.Config) {
+		c.After = func(time.Duration) <-chan time.Time { return over }
+	})
+	go func() { // one that has closed its terminal is waited for all the same
+		eventually(t, "the start", func() bool { return q.sleeping(tok) > 0 })
+		over <- time.Now()
+	}()
+	if res := q.run(terminal.Command{Text: "exec </dev/null >/dev/null 2>&1; sleep " + tok, PTY: true, Timeout: time.Second}); !res.TimedOut {
 		t.Errorf("%+v", res)
 	}
 	r, err := p.Start(t.Context(), terminal.Command{Text: "read -r line; echo \"<$line>\"; cat; echo end", PTY: true})

@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -88,15 +89,17 @@ type place struct {
 	t    testing.TB
 	c    terminal.Config
 	vars *Vars
-	work string // a directory there, empty at first
+	out  *buffer // what all its commands have printed, as far as the shell has it
+	work string  // a directory there, empty at first
 }
 
 // open makes a backend. change may change what the suite has set.
 func open(t testing.TB, mk Maker, change func(c *terminal.Config)) *place {
 	t.Helper()
-	p := &place{t: t, vars: &Vars{}}
-	p.c = terminal.Config{Log: slog.New(slog.DiscardHandler)}
+	p := &place{t: t, vars: &Vars{}, out: &buffer{}}
+	p.c = terminal.Config{Log: slog.New(slog.DiscardHandler), Snapshot: Patience}
 	mk(t, &p.c, p.vars)
+	p.c.Host = overheard{p.c.Host, p.out}
 	if change != nil {
 		change(&p.c)
 	}
@@ -112,6 +115,19 @@ func open(t testing.TB, mk Maker, change func(c *terminal.Config)) *place {
 	p.script("mkdir -p -- "+terminal.Quote(p.work), nil)
 	t.Cleanup(func() { p.script("rm -rf -- "+terminal.Quote(p.work), nil) })
 	return p
+}
+
+// overheard is a host whose commands' output is noted once the shell has it.
+type overheard struct {
+	terminal.Host
+	out *buffer
+}
+
+func (o overheard) Spawn(ctx context.Context, s terminal.Spawn) (terminal.Job, error) {
+	if s.Name == "command" {
+		s.Stdout = io.MultiWriter(s.Stdout, o.out)
+	}
+	return o.Host.Spawn(ctx, s)
 }
 
 // script runs a script that must succeed, outside of every session.
@@ -224,10 +240,12 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
-func (b *buffer) has(s string) bool {
+func (b *buffer) has(s string) bool { return b.count(s) > 0 }
+
+func (b *buffer) count(s string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return strings.Contains(b.b.String(), s)
+	return strings.Count(b.b.String(), s)
 }
 
 // Run tries all rules.

@@ -125,14 +125,16 @@ func (h *Host) Spawn(ctx context.Context, s terminal.Spawn) (terminal.Job, error
 		return nil, err
 	}
 	j.entry = entry
-	if err := entry.Publish(j); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Name, err)
-	}
+	err = entry.Publish(j)
 	go func() {
-		<-j.over
+		<-j.off
 		j.input.close()
 		entry.Leave()
+		close(j.over)
 	}()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Name, err)
+	}
 	return j, nil
 }
 
@@ -149,7 +151,7 @@ func (h *Host) start(ctx context.Context, s terminal.Spawn) (*job, error) {
 		Argv: append(argv, "-c", s.Script), Env: s.Env, Dir: s.Dir, Mark: sandbox.NewMark(),
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Merge: s.Stderr == nil && !s.PTY,
 	}
-	j := &job{log: h.c.Log, over: make(chan struct{}), kill: func() (context.Context, context.CancelFunc) {
+	j := &job{log: h.c.Log, off: make(chan struct{}), over: make(chan struct{}), kill: func() (context.Context, context.CancelFunc) {
 		return context.WithTimeout(context.WithoutCancel(ctx), killTime)
 	}}
 	if s.StdinPipe || s.PTY {
@@ -166,7 +168,7 @@ func (h *Host) start(ctx context.Context, s terminal.Spawn) (*job, error) {
 		return nil, Explain(err)
 	}
 	go func() {
-		defer close(j.over)
+		defer close(j.off)
 		_, err := j.p.Wait()
 		h.ended(x.Mark, err)
 	}()
@@ -220,7 +222,8 @@ func Explain(err error) error {
 // job is a bash in the container.
 type job struct {
 	p     *sandbox.Process
-	over  chan struct{} // closed when it has ended and is off the list of what a kill leaves behind
+	off   chan struct{} // closed when it has ended and is off the list of what a kill leaves behind
+	over  chan struct{} // closed when it is no live command of the registry either
 	input *pipe         // nil = none
 	entry *process.Entry
 	log   *slog.Logger
@@ -294,7 +297,7 @@ func (j *job) Kill(ctx context.Context) error {
 }
 
 // killTime bounds an immediate kill; a hard exit does not wait for it.
-const killTime = 10 * time.Second
+const killTime = 30 * time.Second
 
 // KillNow ends it at once.
 func (j *job) KillNow() {

@@ -44,9 +44,9 @@ func newKit(t testing.TB, change func(*sandbox.Spec)) *kit {
 	}
 	k.host = k.open()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Minute)
 		defer cancel()
-		if con, err := k.host.Container(ctx); err == nil && k.spec.Keep {
+		if con, err := k.host.Container(ctx); err == nil { // here, for the engine's end waits for a moment only
 			if err := con.Remove(ctx); err != nil {
 				t.Error(err)
 			}

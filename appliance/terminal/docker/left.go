@@ -39,7 +39,7 @@ func EndLeft(ctx context.Context, e *sandbox.Engine, r *process.Registry) (int, 
 }
 
 // leftTime bounds the end of one command that was left.
-const leftTime = 10 * time.Second
+const leftTime = time.Minute
 
 // endLeft does that in one container, or in all.
 func endLeft(ctx context.Context, e *sandbox.Engine, r *process.Registry, container string) (n int, err error) {

@@ -60,7 +60,7 @@ func TestReportB36266Gone(t *testing.T) {
 	}
 	// Its main process ends: the container stops, and is started again.
 	run(t, s, "echo before")
-	if _, err := s.Run(t.Context(), terminal.Command{Text: "kill -TERM 1; sleep 60"}); err == nil {
+	if _, err := s.Run(t.Context(), terminal.Command{Text: "kill -TERM 1; sleep 3600"}); err == nil {
 		t.Error("a command whose container stopped ended well")
 	}
 	if res := run(t, s, "echo after"); !res.Recreated || res.Output != "after\n" {
@@ -132,8 +132,14 @@ while True:
 	if err := r.Kill(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if res := run(t, s, "echo on"); res.Output != "on\n" || res.Recreated {
-		t.Errorf("%+v", res)
+	for end := time.Now().Add(terminaltest.Patience); ; { // zombies count until they are reaped
+		res, err = s.Run(t.Context(), terminal.Command{Text: "echo on"})
+		if !errors.Is(err, sandbox.ErrPidsExhausted) || time.Now().After(end) {
+			break
+		}
+	}
+	if err != nil || res.Output != "on\n" || res.Recreated {
+		t.Errorf("%+v, %v", res, err)
 	}
 }
 
@@ -180,14 +186,16 @@ func TestHardExit(t *testing.T) {
 	watch := docker.New(docker.Config{Engine: k.engine, Spec: k.spec, Registry: process.New(slog.New(slog.DiscardHandler)), Log: slog.New(slog.DiscardHandler)})
 	other := terminal.New(terminal.Config{Host: watch, Log: slog.New(slog.DiscardHandler), Temp: "/tmp", Env: (&terminaltest.Vars{}).Env()})
 	count := func() string {
-		out, err := other.Exec(t.Context(), terminal.Script{Text: "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -o 'slee[p] 3601.5' | wc -l"})
+		out, err := other.Exec(t.Context(), terminal.Script{Text: "pgrep -cfx 'sleep 3601.5'"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return strings.TrimSpace(string(out.Stdout))
 	}
-	for count() < "2" {
-		time.Sleep(10 * time.Millisecond)
+	for end := time.Now().Add(terminaltest.Patience); count() != "2"; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never two processes")
+		}
 	}
 	if n := k.reg.KillNow(); n != 1 {
 		t.Errorf("hit %d", n)
@@ -250,6 +258,7 @@ func relay(t *testing.T, sock, addr string) (stop func()) {
 	}
 	var mu sync.Mutex
 	var open []net.Conn
+	var over bool
 	go func() {
 		for {
 			a, err := l.Accept()
@@ -263,6 +272,10 @@ func relay(t *testing.T, sock, addr string) (stop func()) {
 			}
 			mu.Lock()
 			open = append(open, a, b)
+			if over { // accepted before the end, and not to live beyond it
+				a.Close()
+				b.Close()
+			}
 			mu.Unlock()
 			half := func(dst, src net.Conn) {
 				io.Copy(dst, src)
@@ -276,6 +289,7 @@ func relay(t *testing.T, sock, addr string) (stop func()) {
 		l.Close()
 		mu.Lock()
 		defer mu.Unlock()
+		over = true
 		for _, c := range open {
 			c.Close()
 		}

@@ -24,9 +24,9 @@ func maker(t testing.TB, c *terminal.Config, v *terminaltest.Vars) {
 	_, err := exec.LookPath("bash")
 	testkit.Need(t, "bash", err == nil, "commands are run by bash")
 	r := process.New(discard())
-	t.Cleanup(func() { r.KillNow() })
 	c.Temp = t.TempDir()
 	home := t.TempDir()
+	t.Cleanup(func() { r.KillNow() }) // before the directories go
 	c.Host = local.New(local.Config{Registry: r, Temp: c.Temp, Home: home})
 	c.Env = v.Env("PATH="+os.Getenv("PATH"), "HOME="+home, "LC_ALL=C.UTF-8")
 }

@@ -24,7 +24,8 @@ const hasPTY = true
 type ptyJob struct {
 	*process.Child
 	master *os.File
-	done   chan struct{} // closed when the output is read as well
+	copied chan struct{} // closed when the output is read
+	done   chan struct{} // closed when the child has exited as well
 	held   bool
 	outErr error
 }
@@ -46,7 +47,7 @@ func startPTY(r *process.Registry, cmd process.Cmd, stdin io.Reader) (terminal.J
 	if err != nil {
 		return nil, errors.Join(told(err), master.Close())
 	}
-	j := &ptyJob{Child: child, master: master, done: make(chan struct{})}
+	j := &ptyJob{Child: child, master: master, copied: make(chan struct{}), done: make(chan struct{})}
 	if stdin != nil {
 		go io.Copy(master, stdin) //nolint:errcheck // a terminal that is gone takes no more
 	}
@@ -56,25 +57,50 @@ func startPTY(r *process.Registry, cmd process.Cmd, stdin io.Reader) (terminal.J
 		if err := master.SetReadDeadline(time.Now().Add(process.DrainTime)); err != nil {
 			time.AfterFunc(process.DrainTime, func() { master.Close() }) //nolint:errcheck // nothing is buffered
 		}
+		<-j.copied
+		master.Close() //nolint:errcheck // nothing is buffered
+		close(j.done)
 	}()
 	return j, nil
 }
 
+// ttySize bounds what can still be in a terminal when its reader's time is over.
+const ttySize = 64 << 10
+
 // copy reads the terminal until nobody has it open any more, which is an error of its own
-// (EIO), or until its time is over.
+// (EIO), or until its time is over. It leaves the terminal open: to close it is to hang up on a
+// child that lives on without.
 func (j *ptyJob) copy(w io.Writer) {
-	defer close(j.done)
-	defer j.master.Close() //nolint:errcheck // nothing is buffered
+	defer close(j.copied)
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := j.master.Read(buf)
-		if n > 0 && j.outErr == nil {
-			_, j.outErr = w.Write(buf[:n])
+		j.pass(w, buf[:n])
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = j.rest(w, buf)
 		}
 		if err != nil {
 			j.held = !errors.Is(err, syscall.EIO) && !errors.Is(err, io.EOF)
 			return
 		}
+	}
+}
+
+// rest takes what is in the terminal: a slow reader must not cost what was printed in time.
+func (j *ptyJob) rest(w io.Writer, buf []byte) error {
+	for left := ttySize; left > 0; {
+		n, err := process.ReadReady(j.master, buf[:min(left, len(buf))])
+		j.pass(w, buf[:n])
+		if left -= n; err != nil {
+			return err
+		}
+	}
+	return os.ErrDeadlineExceeded
+}
+
+func (j *ptyJob) pass(w io.Writer, p []byte) {
+	if len(p) > 0 && j.outErr == nil {
+		_, j.outErr = w.Write(p)
 	}
 }
 
