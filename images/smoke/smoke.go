@@ -96,22 +96,26 @@ type step struct {
 	do    func(*run, context.Context) (detail string, err error)
 }
 
+// patience is how long something is waited for that comes, or goes, by itself. It and the limits are for machines
+// that have much else to do: how fast a desktop is, the figures say.
+const patience = 30 * time.Second
+
 func steps() []step {
 	return []step{
-		{"confinement", "", 10 * time.Second, (*run).confinement},
-		{"user", "", 10 * time.Second, (*run).user},
-		{"binaries", "", 60 * time.Second, (*run).binaries},
-		{"compilers", "", 60 * time.Second, (*run).compilers},
-		{"display", "", 40 * time.Second, (*run).display},
-		{"rfb", "display", 15 * time.Second, (*run).handshake},
-		{"second-user", "display", 15 * time.Second, (*run).secondUser},
-		{"chromium", "display", 40 * time.Second, (*run).chromium},
-		{"computer-use", "chromium", 20 * time.Second, (*run).computerUse},
-		{"agent-browser", "", 60 * time.Second, (*run).agentBrowser},
-		{"screenshot", "rfb", 30 * time.Second, (*run).screenshot},
-		{"stop", "display", 15 * time.Second, (*run).stop},
-		{"crash", "stop", 60 * time.Second, (*run).crash},
-		{"stop-again", "crash", 15 * time.Second, (*run).stop},
+		{"confinement", "", 2 * time.Minute, (*run).confinement},
+		{"user", "", 2 * time.Minute, (*run).user},
+		{"binaries", "", 4 * time.Minute, (*run).binaries},
+		{"compilers", "", 4 * time.Minute, (*run).compilers},
+		{"display", "", 3 * time.Minute, (*run).display},
+		{"rfb", "display", 2 * time.Minute, (*run).handshake},
+		{"second-user", "display", 2 * time.Minute, (*run).secondUser},
+		{"chromium", "display", 3 * time.Minute, (*run).chromium},
+		{"computer-use", "chromium", 2 * time.Minute, (*run).computerUse},
+		{"agent-browser", "", 4 * time.Minute, (*run).agentBrowser},
+		{"screenshot", "rfb", 2 * time.Minute, (*run).screenshot},
+		{"stop", "display", 2 * time.Minute, (*run).stop},
+		{"crash", "stop", 4 * time.Minute, (*run).crash},
+		{"stop-again", "crash", 2 * time.Minute, (*run).stop},
 	}
 }
 
