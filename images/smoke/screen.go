@@ -38,7 +38,7 @@ func (s *run) display(ctx context.Context) (string, error) {
 
 // components waits until every component runs, and returns how many threads the desktop has.
 func (s *run) components(ctx context.Context) (threads int, err error) {
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(s.o.parts); ; {
 		list, err := s.desk.processes(ctx)
 		if err != nil {
 			return 0, err
@@ -137,7 +137,7 @@ func (s *run) chromium(ctx context.Context) (string, error) {
 	if _, err := s.sh(ctx, s.desk.env, browse, deskDir); err != nil {
 		return "", err
 	}
-	const script = `while ((SECONDS < 60)); do
+	const script = `while ((SECONDS < 90)); do
   for w in $(xprop -root _NET_CLIENT_LIST | grep -o '0x[0-9a-f]*' || true); do
     c=$(xprop -id "$w" WM_CLASS _NET_WM_NAME | tr '\n' ' ' || true)
     case ${c,,} in *wm_class*chrom*) printf %s "$c"; exit 0 ;; esac
@@ -204,7 +204,7 @@ agent-browser close >/dev/null`
 
 // screenshot reads the whole screen and waits until something is on it: a window is there before it is painted.
 func (s *run) screenshot(ctx context.Context) (string, error) {
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(endTime); ; {
 		c, done, err := s.viewer(ctx)
 		if err != nil {
 			return "", err
@@ -247,7 +247,7 @@ func (s *run) picture(name string, img image.Image) error {
 // stop ends the desktop politely and finds nothing of it, nor of what ran on it, left.
 func (s *run) stop(ctx context.Context) (string, error) {
 	begin := time.Now()
-	forced, err := s.desk.halt(ctx, patience)
+	forced, err := s.desk.halt(ctx, endTime)
 	if err != nil {
 		return "", err
 	}
