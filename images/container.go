@@ -58,9 +58,9 @@ func (e *Engine) Confine(ctx context.Context, image string, labels map[string]st
 }
 
 // Remove kills the container and takes it away; that it is gone already is no error. It gives
-// up after ten seconds.
+// up after three minutes.
 func (c *Container) Remove(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute) // busy engines take half of one
 	defer cancel()
 	_, err := c.e.cli.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	if errdefs.IsNotFound(err) {

@@ -5,6 +5,7 @@ package images
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"os"
 	"strings"
@@ -27,10 +28,15 @@ func engine(t *testing.T) *Engine {
 	return e
 }
 
+// fresh is a name that no other run has, for the engine may serve several.
+func fresh(name string) string {
+	return "hermes-test/images:" + name + "-" + strings.ToLower(rand.Text())
+}
+
 // imported makes an image of one file that goes with the test.
 func imported(t *testing.T, e *Engine, name, content string) string {
 	t.Helper()
-	ref := "hermes-test/images:" + strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())) + "-" + name
+	ref := fresh(name)
 	if err := e.Import(t.Context(), bytes.NewReader(layerTar(t, "file", content)), ref); err != nil {
 		t.Fatal(err)
 	}
@@ -51,13 +57,13 @@ func forget(t *testing.T, e *Engine, ref string) {
 func TestLoadSettled(t *testing.T) {
 	t.Parallel()
 	e := engine(t)
-	from := imported(t, e, "from", t.Name())
+	from := imported(t, e, "from", rand.Text())
 	archive, err := e.save(t.Context(), from)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	tag := "hermes-test/images:settled"
+	tag := fresh("settled")
 	x, err := export(t.Context(), archive, time.Unix(1_796_000_000, 0), dir, tag)
 	if err = errors.Join(err, archive.Close()); err != nil {
 		t.Fatal(err)
@@ -115,7 +121,7 @@ func TestBuildFails(t *testing.T) {
 	for _, kit := range []bool{false, true} {
 		var progress bytes.Buffer
 		_, err := e.build(t.Context(), buildRequest{
-			dockerfile: "Dockerfile", tag: "hermes-test/images:never", kit: kit,
+			dockerfile: "Dockerfile", tag: fresh("never"), kit: kit,
 			context: bytes.NewReader(pack(t, archived{name: "Dockerfile", data: []byte("FROM " + base + "\nCOPY missing /\n")})),
 		}, &progress)
 		if err == nil || !strings.Contains(err.Error(), "missing") || progress.Len() == 0 {

@@ -103,6 +103,38 @@ func TestDown(t *testing.T) {
 	}
 }
 
+// idling is a transport whose connection was closed, before the first request of each method, by a server that
+// took it for idle: net/http says so in these words and sends no POST or PATCH again.
+type idling struct {
+	next http.RoundTripper
+
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+func (i *idling) RoundTrip(r *http.Request) (*http.Response, error) {
+	i.mu.Lock()
+	first := !i.seen[r.Method]
+	i.seen[r.Method] = true
+	i.mu.Unlock()
+	if first {
+		return nil, errors.New("http: server closed idle connection")
+	}
+	return i.next.RoundTrip(r)
+}
+
+// TestIdleConnectionClosed: a registry closes a connection just when it is used again.
+func TestIdleConnectionClosed(t *testing.T) {
+	t.Parallel()
+	d := newDirectDesk(t, true)
+	d.direct = &idling{next: d.direct, seen: map[string]bool{}}
+	dir, _ := makeLayout(t, release("1.0.0")...)
+	if _, err := d.client().Publish(t.Context(), d.options(load(t, dir), RollingTag)); err != nil {
+		t.Fatal(err)
+	}
+	d.want(RollingTag)
+}
+
 // TestPlainHTTP: plain HTTP goes nowhere but to this machine, not by a redirect either.
 func TestPlainHTTP(t *testing.T) {
 	t.Parallel()

@@ -287,10 +287,11 @@ func (c called) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	return resp, nil
 }
 
-// client makes a fresh client, as another process has one.
+// client makes a fresh client, as another process has one. It tries as often as the product does: an
+// upload is four requests, and each of them may fail once before the next one is reached.
 func (d *desk) client() *Registry {
 	d.t.Helper()
-	r, err := NewRegistry(RegistryOptions{Backoff: time.Millisecond, Attempts: 4, Transport: d.direct})
+	r, err := NewRegistry(RegistryOptions{Backoff: time.Millisecond, Transport: d.direct})
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func (e *Engine) Packages(ctx context.Context, image string) (map[string]string,
 
 // ask runs one command in a confined container of an image.
 func (e *Engine) ask(ctx context.Context, image string, argv []string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	c, err := e.Confine(ctx, image, map[string]string{"hermes-appliance": "inspect"})
 	if err != nil {

@@ -3,17 +3,15 @@
 package images
 
 import (
-	"bytes"
+	"bufio"
 	"encoding/json"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"go.podman.io/image/v5/docker"
 	"go.podman.io/image/v5/docker/reference"
@@ -183,40 +181,51 @@ func TestEnginesPull(t *testing.T) {
 	}
 }
 
+// startRegistry runs docker-registry on a port that the kernel picks for it, and waits until it says which.
+func startRegistry(t *testing.T, program string) (address string) {
+	t.Helper()
+	dir := t.TempDir()
+	testkit.WriteTree(t, dir, map[string]string{
+		"config.yml": "version: 0.1\nlog: {level: info, accesslog: {disabled: true}}\nstorage: {filesystem: {rootdirectory: " + dir + "/data}}\nhttp: {addr: \"127.0.0.1:0\"}\n",
+	})
+	cmd := exec.CommandContext(t.Context(), program, "serve", filepath.Join(dir, "config.yml"))
+	cmd.Env = []string{}
+	out, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	listens, ended := make(chan string, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		pattern := regexp.MustCompile(`listening on (127\.0\.0\.1:\d+)`)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if m := pattern.FindStringSubmatch(lines.Text()); m != nil {
+				listens <- m[1]
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-ended
+		cmd.Wait()
+	})
+	select {
+	case address = <-listens:
+	case <-ended:
+		t.Fatal("docker-registry ended and never said where it listens")
+	}
+	return address
+}
+
 // TestDockerRegistry: all of it against Debian's docker-registry, which has no referrers API.
 func TestDockerRegistry(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("docker-registry")
 	testkit.Need(t, "registry", err == nil, "the program docker-registry is not on PATH")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
-	dir := t.TempDir()
-	testkit.WriteTree(t, dir, map[string]string{"config.yml": "version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: " + dir + "/data}}\nhttp: {addr: \"" + address + "\"}\n"})
-	cmd := exec.CommandContext(t.Context(), program, "serve", filepath.Join(dir, "config.yml"))
-	var said bytes.Buffer
-	cmd.Stderr, cmd.Stdout, cmd.Env = &said, &said, []string{}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		resp, err := http.Get("http://" + address + "/v2/")
-		if err == nil {
-			resp.Body.Close()
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("docker-registry does not answer: %v\n%s", err, said.String())
-		}
-		time.Sleep(20 * time.Millisecond) // it tells nobody that it is ready
-	}
+	address := startRegistry(t, program)
 	d := &desk{t: t, signer: newSigner(t), repo: Ref{Name: address + "/me/hermes-sandbox"}}
 	d.Registry = d.client()
 	one := d.publish("1.0.0", RollingTag)

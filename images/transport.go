@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -86,8 +87,15 @@ func temporary(err error) bool {
 	return brokenOff(err)
 }
 
-// brokenOff reports whether err is a connection that ended in the middle.
+// idleClosed is an error of net/http's that has no name there.
+const idleClosed = "http: server closed idle connection"
+
+// brokenOff reports whether err is a connection that ended in the middle, or that the registry closed as idle
+// just when it was used again: net/http sends no POST or PATCH a second time by itself.
 func brokenOff(err error) bool {
+	if err != nil && strings.HasSuffix(err.Error(), idleClosed) {
+		return true
+	}
 	for _, cut := range []error{io.ErrUnexpectedEOF, io.EOF, syscall.EPIPE, syscall.ECONNRESET, net.ErrClosed} {
 		if errors.Is(err, cut) {
 			return true

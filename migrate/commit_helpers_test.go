@@ -103,7 +103,7 @@ func noon() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }
 func migrator(hook func(atomicfile.Op, string) error) migrate.Migrator {
 	return migrate.Migrator{
 		Ladder: migrate.Released(), Getenv: func(string) string { return "" }, Now: noon,
-		LockWait: time.Minute, Files: atomicfile.Writer{Before: hook}, Program: "test 1",
+		LockWait: 5 * time.Minute, Files: atomicfile.Writer{Before: hook}, Program: "test 1",
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -31,11 +32,18 @@ func mount(t *testing.T, source, target, kind string, flags uintptr) {
 	})
 }
 
-// readOnly makes a mount read-only.
+// readOnly makes a mount read-only. The kernel refuses as long as a file there is open for writing, and one that
+// was closed still is in a child of another test, until that is its own program.
 func readOnly(t *testing.T, target string) {
 	t.Helper()
-	if err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
+		err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ func (d *desk) launch(ctx context.Context) (time.Duration, error) {
 	script := `umask 022; mkdir -p "$1"; cd "$1"; umask 077
 rm -f launcher.pid env # of an earlier one; its socket and lock are the launcher's to clear
 setsid -f bash -c 'echo $$ >launcher.pid; exec bash "$1"' launcher "$2" </dev/null >launcher.log 2>&1
-for ((i = 0; i < 600; i++)); do
+while ((SECONDS < 90)); do
   [ -S rfb.sock ] && [ -r env ] && { cat env; exit 0; }
   [ ! -s launcher.pid ] || [ -d /proc/$(cat launcher.pid) ] || break
   sleep 0.05

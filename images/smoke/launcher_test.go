@@ -55,7 +55,7 @@ func up(t *testing.T, d *desk) {
 // gone waits until nothing of the desktop runs.
 func gone(t *testing.T, d *desk) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	var last []process
 	for {

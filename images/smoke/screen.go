@@ -38,7 +38,7 @@ func (s *run) display(ctx context.Context) (string, error) {
 
 // components waits until every component runs, and returns how many threads the desktop has.
 func (s *run) components(ctx context.Context) (threads int, err error) {
-	for deadline := time.Now().Add(8 * time.Second); ; {
+	for deadline := time.Now().Add(s.o.parts); ; {
 		list, err := s.desk.processes(ctx)
 		if err != nil {
 			return 0, err
@@ -137,7 +137,7 @@ func (s *run) chromium(ctx context.Context) (string, error) {
 	if _, err := s.sh(ctx, s.desk.env, browse, deskDir); err != nil {
 		return "", err
 	}
-	const script = `while ((SECONDS < 30)); do
+	const script = `while ((SECONDS < 90)); do
   for w in $(xprop -root _NET_CLIENT_LIST | grep -o '0x[0-9a-f]*' || true); do
     c=$(xprop -id "$w" WM_CLASS _NET_WM_NAME | tr '\n' ' ' || true)
     case ${c,,} in *wm_class*chrom*) printf %s "$c"; exit 0 ;; esac
@@ -191,7 +191,7 @@ func (s *run) computerUse(ctx context.Context) (detail string, err error) {
 // agentBrowser opens a local page with the command line that browser tools drive.
 func (s *run) agentBrowser(ctx context.Context) (string, error) {
 	const script = `mkdir -p "$HOME/smoke"; printf '<title>seen by agent-browser</title><p>local</p>' >"$HOME/smoke/agent.html"
-export AGENT_BROWSER_SESSION=smoke AGENT_BROWSER_ARGS=--no-sandbox,--disable-dev-shm-usage
+export AGENT_BROWSER_SESSION=smoke AGENT_BROWSER_ARGS=--no-sandbox,--disable-dev-shm-usage AGENT_BROWSER_DEFAULT_TIMEOUT=120000
 agent-browser open "file://$HOME/smoke/agent.html" >/dev/null
 agent-browser get title
 agent-browser close >/dev/null`
@@ -202,25 +202,34 @@ agent-browser close >/dev/null`
 	return "opened a local page and read its title", err
 }
 
-// screenshot reads the whole screen and checks that something is on it.
+// screenshot reads the whole screen and waits until something is on it: a window is there before it is painted.
 func (s *run) screenshot(ctx context.Context) (string, error) {
-	c, done, err := s.viewer(ctx)
-	if err != nil {
-		return "", err
+	for deadline := time.Now().Add(endTime); ; {
+		c, done, err := s.viewer(ctx)
+		if err != nil {
+			return "", err
+		}
+		img, err := c.Frame()
+		if err = errors.Join(err, done()); err != nil {
+			return "", err
+		}
+		n, most := colours(img)
+		blank := n < 16 || most > 0.995
+		if blank && time.Now().Before(deadline) {
+			if err := pause(ctx, 500*time.Millisecond); err != nil {
+				return "", err
+			}
+			continue
+		}
+		if err := s.picture("screen.png", img); err != nil {
+			return "", err
+		}
+		detail := fmt.Sprintf("%dx%d, %d colours, the most frequent on %.0f %%", c.Width, c.Height, n, 100*most)
+		if blank {
+			return "", errors.New("the screen is blank: " + detail)
+		}
+		return detail, nil
 	}
-	img, err := c.Frame()
-	if err = errors.Join(err, done()); err != nil {
-		return "", err
-	}
-	n, most := colours(img)
-	if err := s.picture("screen.png", img); err != nil {
-		return "", err
-	}
-	detail := fmt.Sprintf("%dx%d, %d colours, the most frequent on %.0f %%", c.Width, c.Height, n, 100*most)
-	if n < 16 || most > 0.995 {
-		return "", errors.New("the screen is blank: " + detail)
-	}
-	return detail, nil
 }
 
 // picture writes a screen to the artefacts.
@@ -238,7 +247,7 @@ func (s *run) picture(name string, img image.Image) error {
 // stop ends the desktop politely and finds nothing of it, nor of what ran on it, left.
 func (s *run) stop(ctx context.Context) (string, error) {
 	begin := time.Now()
-	forced, err := s.desk.halt(ctx, 5*time.Second)
+	forced, err := s.desk.halt(ctx, endTime)
 	if err != nil {
 		return "", err
 	}

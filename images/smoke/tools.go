@@ -76,7 +76,7 @@ func (s *run) binaries(ctx context.Context) (string, error) {
 	for _, argv := range binaries() {
 		fmt.Fprintf(&script, "p=$(type -P -- %s) || echo '%s missing'\n", argv[0], argv[0])
 		if len(argv) > 1 {
-			fmt.Fprintf(&script, "[ -z \"$p\" ] || { v=$(timeout 20 %s 2>&1 </dev/null | grep -m1 . ) && echo \"%s version $v\" || echo '%s broken'; }\n", strings.Join(argv, " "), argv[0], argv[0])
+			fmt.Fprintf(&script, "[ -z \"$p\" ] || { v=$(timeout 60 %s 2>&1 </dev/null | grep -m1 . ) && echo \"%s version $v\" || echo '%s broken'; }\n", strings.Join(argv, " "), argv[0], argv[0])
 		}
 	}
 	// These say it only with a display, or not at all.

@@ -257,7 +257,7 @@ func TestPipe(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		testkit.Need(t, "pipe", false, err.Error())
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	go func() {
 		defer cancel()
 		if _, _, err := Read(path); !errors.Is(err, ErrNotRegular) {
