@@ -205,6 +205,12 @@ func (p apiProfile) Settings(ctx context.Context) (apiserver.Settings, error) {
 // Sessions implements [apiserver.Profile].
 func (p apiProfile) Sessions(ctx context.Context) (*session.Store, error) { return p.t.Sessions(ctx) }
 
+// Forget implements [apiserver.Profile].
+func (p apiProfile) Forget(ctx context.Context, session string) {
+	p.t.rt.grants.Forget(p.t.home.Dir, session)
+	p.t.forget(ctx, session)
+}
+
 // Ask implements [apiserver.Profile].
 func (p apiProfile) Ask(ctx context.Context, a gateway.Ask) (*gateway.Turn, error) {
 	a.Source = apiSource

@@ -45,7 +45,8 @@ type Runtime struct {
 	mu       sync.Mutex
 	closed   bool
 	tenants  map[profile.Key]*Tenant
-	engine   *sandbox.Engine // nil = not needed yet
+	leaving  map[profile.Key]bool // profiles that are gone, while what they had open is ended
+	engine   *sandbox.Engine      // nil = not needed yet
 	engineMu sync.Mutex
 }
 
@@ -67,7 +68,7 @@ func NewRuntime(ctx context.Context, o RuntimeOptions) *Runtime {
 	base, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	r := &Runtime{
 		Turns: gateway.NewTurns(o.Now, o.Active), env: o.Environments, now: o.Now, version: o.Version, pid: o.PID,
-		models: model.New(nil), base: base, stop: stop, tenants: map[profile.Key]*Tenant{},
+		models: model.New(nil), base: base, stop: stop, tenants: map[profile.Key]*Tenant{}, leaving: map[profile.Key]bool{},
 	}
 	if r.log, r.veils = o.Log, o.veils; r.veils == nil {
 		r.veils = &veils{}
@@ -87,6 +88,7 @@ func (r *Runtime) Tenant(id string) (*Tenant, error) {
 	if id != "" {
 		var err error
 		if h, err = h.NamedProfile(id); err != nil {
+			r.missed(h, err)
 			return nil, err
 		}
 	}
@@ -99,11 +101,15 @@ func (r *Runtime) Tenant(id string) (*Tenant, error) {
 	if r.closed {
 		return nil, gateway.ErrDraining
 	}
-	t, ok := r.tenants[key]
-	if !ok || t.home.Dir != h.Dir {
-		t = newTenant(r, h, key)
-		r.tenants[key] = t
+	if t := r.tenants[key]; t != nil {
+		return t, nil // under whichever of its names it came first: a link is no second profile
 	}
+	if r.leaving[key] {
+		return nil, fmt.Errorf("%w: %s was deleted and is not let go of yet; try again in a moment", home.ErrNoProfile, id)
+	}
+	r.dropDeleted()
+	t := newTenant(r, h, key)
+	r.tenants[key] = t
 	return t, nil
 }
 

@@ -120,6 +120,12 @@ func (v *veils) put(t *Tenant, r *redact.Redactor) {
 	}
 }
 
+// drop forgets the redactor of a profile that is gone.
+func (v *veils) drop(t *Tenant) {
+	v.by.Delete(t.home.Profile)
+	v.by.Delete(string(t.key))
+}
+
 // logger hides in each record the secrets of the profile that its attribute "profile" names,
 // and in a record without one those of the launch profile, whose log it is.
 func (v *veils) logger(log *slog.Logger) *slog.Logger {

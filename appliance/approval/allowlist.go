@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // textListed reports whether an allowlist has this command: its text, or a glob that matches.
@@ -113,65 +112,4 @@ func (l *Lists) edit(ctx context.Context, home string, grants []string, how func
 		return fmt.Errorf("command_allowlist of %s: %w", home, err)
 	}
 	return nil
-}
-
-// session is one conversation of one profile.
-type session struct{ home, id string }
-
-type grants struct {
-	keys []string
-	yolo bool
-}
-
-// Sessions are the grants and yolo switches of running sessions, in memory only. A session is
-// one of one profile: the same id in another profile is another session. The zero value is
-// ready; it is safe for concurrent use.
-type Sessions struct {
-	mu sync.Mutex
-	m  map[session]grants
-}
-
-// Granted returns what a session was granted, and whether it is in yolo mode.
-func (s *Sessions) Granted(home, id string) (keys []string, yolo bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g := s.m[session{home, id}]
-	return slices.Clone(g.keys), g.yolo
-}
-
-// Grant adds to a session.
-func (s *Sessions) Grant(home, id string, keys []string) {
-	s.change(home, id, func(g *grants) { g.keys = AddTo(g.keys, keys) })
-}
-
-// Revoke takes grants of a session back.
-func (s *Sessions) Revoke(home, id string, keys []string) {
-	s.change(home, id, func(g *grants) { g.keys = RemoveFrom(g.keys, keys) })
-}
-
-// SetYolo switches a session's yolo mode.
-func (s *Sessions) SetYolo(home, id string, on bool) {
-	s.change(home, id, func(g *grants) { g.yolo = on })
-}
-
-// Forget ends a session.
-func (s *Sessions) Forget(home, id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.m, session{home, id})
-}
-
-// change does nothing without an id: there is no session that everybody shares.
-func (s *Sessions) change(home, id string, f func(*grants)) {
-	if home == "" || id == "" {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.m == nil {
-		s.m = map[session]grants{}
-	}
-	g := s.m[session{home, id}]
-	f(&g)
-	s.m[session{home, id}] = g
 }

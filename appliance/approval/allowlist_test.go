@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -255,6 +256,39 @@ func TestSessions(t *testing.T) {
 	s.Forget("/a", "1")
 	if _, yolo := s.Granted("/a", "1"); yolo {
 		t.Error("yolo outlived its session")
+	}
+}
+
+// TestSessionsAreBounded: sessions without end keep no grants without end. Whoever uses its
+// grants keeps them, a session without any takes no place, and no profile takes another's.
+func TestSessionsAreBounded(t *testing.T) {
+	t.Parallel()
+	var s Sessions
+	s.Grant("/b", "quiet", []string{"x"})
+	s.Grant("/a", "used", []string{"x"})
+	for i := range 2 * mostSessions {
+		id := strconv.Itoa(i)
+		s.Grant("/a", id, []string{"x"})
+		s.Revoke("/a", "never granted "+id, []string{"y"})
+		if keys, _ := s.Granted("/a", "used"); len(keys) != 1 {
+			t.Fatalf("after %d others a session that uses its grants has %q", i, keys)
+		}
+	}
+	if n, m := len(s.of["/a"].by), s.of["/a"].order.Len(); n != mostSessions || m != n {
+		t.Errorf("%d and %d sessions are kept, want %d", n, m, mostSessions)
+	}
+	for _, at := range [][2]string{{"/b", "quiet"}, {"/a", strconv.Itoa(2*mostSessions - 1)}} {
+		if keys, _ := s.Granted(at[0], at[1]); len(keys) != 1 {
+			t.Errorf("%q has %q", at, keys)
+		}
+	}
+	if keys, _ := s.Granted("/a", "0"); keys != nil {
+		t.Errorf("the oldest has %q", keys)
+	}
+	s.Revoke("/b", "quiet", []string{"x"})
+	s.ForgetAll("/a")
+	if len(s.of) != 0 {
+		t.Errorf("profiles without grants are kept: %v", s.of)
 	}
 }
 

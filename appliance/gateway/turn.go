@@ -13,6 +13,7 @@ import (
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/agent"
 	"github.com/hermes-appliance/hermes-appliance/appliance/approval"
+	"github.com/hermes-appliance/hermes-appliance/appliance/model"
 )
 
 // Runner runs the turn: it is the profile's agent. It hands each event to emit, in order, and
@@ -23,7 +24,7 @@ type Runner func(ctx context.Context, t *Turn, emit func(agent.Event)) (agent.Re
 type Turn struct {
 	ID      string // run_ and 24 hex digits
 	Profile string // home key
-	Ask     Ask
+	Ask     Ask    // without what was said once the turn is over: that is in its session
 	Started time.Time
 	Control *agent.Control
 
@@ -68,22 +69,31 @@ func (t *Turn) emit(e Event) {
 	t.news = make(chan struct{})
 }
 
-// length is how many events are kept.
-func (t *Turn) length() int {
+// weight is that of the events that are kept.
+func (t *Turn) weight() weight {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.events)
+	return weigh(t.events)
 }
 
-// shorten forgets all events but the last, which says how the turn ended, and returns how many
-// there were.
-func (t *Turn) shorten() (n int) {
+func weigh(events []Event) weight {
+	w := weight{events: len(events)}
+	for _, e := range events {
+		w.text += len(e.Text) + len(e.Call.Args)
+	}
+	return w
+}
+
+// shorten forgets all events but the last, which says how the turn ended, and returns what they
+// weighed together.
+func (t *Turn) shorten() weight {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if n = len(t.events); n > 1 {
+	w := weigh(t.events)
+	if n := len(t.events); n > 1 {
 		t.events, t.lost = slices.Clone(t.events[n-1:]), t.lost+n-1
 	}
-	return n
+	return w
 }
 
 // Named tells which session records the turn; the runner calls it before anything else.
@@ -269,6 +279,8 @@ func (t *Turn) run(ctx context.Context, run Runner) {
 		t.events = append(t.events, Event{Event: agent.Event{Kind: agent.Failed, Err: err}})
 	}
 	t.events = slices.Clone(t.events) // no room for more of them
+	// It can be found for minutes: the pictures and the past that a client sent need not stay.
+	t.Ask.Input, t.Ask.History, t.Ask.Overlay, result.Session = model.Message{}, nil, "", nil
 	t.result, t.err, t.ended = result, err, t.now()
 	t.mu.Unlock()
 	t.cancel(nil)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hermes-appliance/hermes-appliance/appliance/agent"
 	"github.com/hermes-appliance/hermes-appliance/appliance/approval"
+	"github.com/hermes-appliance/hermes-appliance/appliance/model"
 )
 
 func text(s string) agent.Event { return agent.Event{Kind: agent.TextDelta, Text: s} }
@@ -305,7 +306,7 @@ func TestReportB23EventsAreBounded(t *testing.T) {
 	}
 	total := 0
 	for _, turn := range turns {
-		total += turn.length()
+		total += turn.weight().events
 	}
 	if total > mostEvents+len(turns) {
 		t.Errorf("%d events are kept", total)
@@ -334,6 +335,48 @@ func TestReportB23EventsAreBounded(t *testing.T) {
 	s.sweep()
 	if len(s.turns) != 0 || len(s.ended) != 0 {
 		t.Errorf("%d turns are kept for ever", len(s.turns))
+	}
+}
+
+// TestReportB23TextIsBounded: turns with long results of tools lose their events early, too, and no
+// turn that is over keeps what its client sent.
+func TestReportB23TextIsBounded(t *testing.T) {
+	t.Parallel()
+	s := NewTurns(time.Now, nil)
+	long := strings.Repeat("x", mostText/8)
+	ask := Ask{Input: model.Text(model.User, long), History: []model.Message{model.Text(model.User, long)}, Overlay: long}
+	var turns []*Turn
+	for range 10 {
+		turn, err := s.Start(t.Context(), "a", ask, 0, func(_ context.Context, turn *Turn, emit func(agent.Event)) (agent.Result, error) {
+			if a := turn.Ask; a.Input.Text() != long || len(a.History) != 1 || a.Overlay != long {
+				t.Error("a turn does not know what was asked")
+			}
+			emit(agent.Event{Kind: agent.ToolStarted, Call: model.Call{Args: long}})
+			emit(agent.Event{Kind: agent.ToolFinished, Text: long})
+			emit(agent.Event{Kind: agent.Final, Text: "done"})
+			return agent.Result{Text: "done", Session: struct{ agent.Session }{}}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-turn.Done()
+		turns = append(turns, turn)
+	}
+	if err := s.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var kept weight
+	for _, turn := range turns {
+		kept = kept.plus(turn.weight())
+		if a := turn.Ask; len(a.Input.Parts) > 0 || a.History != nil || a.Overlay != "" {
+			t.Error("what was asked is kept")
+		}
+		if res, err := turn.Result(t.Context()); err != nil || res.Text != "done" || res.Session != nil {
+			t.Errorf("result %v %v", res, err)
+		}
+	}
+	if first, last := turns[0].weight().events, turns[9].weight().events; kept.text > mostText || first != 1 || last != 3 {
+		t.Errorf("%d bytes are kept, %d events of the first, %d of the last", kept.text, first, last)
 	}
 }
 

@@ -17,10 +17,12 @@ import (
 const keepTurn = 5 * time.Minute
 
 // What is kept of the turns of one profile that are over: so many can be found, and so many of
-// their events can be followed; then the oldest go. A turn that lost its events has its end yet.
+// their events, with so much text, can be followed; then the oldest go. A turn that lost its
+// events has its end yet.
 const (
 	mostEnded  = 1000
 	mostEvents = 50_000
+	mostText   = 32 << 20
 )
 
 // errGone is the cause of turns that outlived the drain.
@@ -43,10 +45,17 @@ type Turns struct {
 
 // ended are the turns of a profile that are over and can be found, oldest first.
 type ended struct {
-	turns  []*Turn
-	short  int // how many of the turns, the oldest, have lost their events
-	events int // of the others
+	turns []*Turn
+	short int    // how many of the turns, the oldest, have lost their events
+	kept  weight // of the events of the others
 }
+
+// weight is what events take of memory.
+type weight struct{ events, text int }
+
+func (w weight) plus(o weight) weight  { return weight{w.events + o.events, w.text + o.text} }
+func (w weight) minus(o weight) weight { return weight{w.events - o.events, w.text - o.text} }
+func (w weight) over() bool            { return w.events > mostEvents || w.text > mostText }
 
 // NewTurns returns an empty registry.
 func NewTurns(now func() time.Time, changed func(active int)) *Turns {
@@ -107,7 +116,7 @@ func (s *Turns) over(t *Turn) {
 			s.ended[t.Profile] = e
 		}
 		e.turns = append(e.turns, t)
-		e.events += t.length()
+		e.kept = e.kept.plus(t.weight())
 	}
 	s.sweep()
 	s.tell()
@@ -125,8 +134,8 @@ func (s *Turns) sweep() {
 		for n < len(e.turns) && now.Sub(e.turns[n].ended) > keepTurn { // it is over: nobody writes ended any more
 			n++
 		}
-		for ; e.short < n || e.events > mostEvents && e.short < len(e.turns)-1; e.short++ {
-			e.events -= e.turns[e.short].shorten()
+		for ; e.short < n || e.kept.over() && e.short < len(e.turns)-1; e.short++ {
+			e.kept = e.kept.minus(e.turns[e.short].shorten())
 		}
 		for _, t := range e.turns[:n] {
 			delete(s.turns, t.ID)

@@ -24,7 +24,7 @@ func BenchmarkScopeCold(b *testing.B) {
 	t := d.tenant("bot")
 	b.ReportAllocs()
 	for b.Loop() {
-		d.Forget(t)
+		d.Forget(home.Key(t.Home.Dir))
 		d.c.Files.entries = map[string]envEntry{}
 		if _, err := d.Scope(b.Context(), t); err != nil {
 			b.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -117,6 +118,17 @@ func (f *Files) load(path string) (values map[string]Text, sig signature, fresh 
 	after, err := sign(file, nil)
 	settled := now.UnixNano()-sig.ctime > int64(settle)
 	return values, sig, err == nil && after == sig && settled, nil // what was read is good in any case
+}
+
+// Forget drops what is remembered of the files of a home.
+func (f *Files) Forget(dir string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for path := range f.entries {
+		if filepath.Dir(path) == filepath.Clean(dir) {
+			delete(f.entries, path)
+		}
+	}
 }
 
 func parseEnv(r io.Reader) (map[string]Text, error) {

@@ -144,7 +144,7 @@ func TestHydrationMarks(t *testing.T) { // its parts are in order
 		check(t, d.scope("bot"), map[string]string{"A": "1 dotenv", "V": "1 source:vault"})
 	})
 	t.Run("forgotten", func(t *testing.T) {
-		d.Forget(d.tenant("bot"))
+		d.Forget(home.Key(d.home("bot").Dir))
 		d.scope("bot")
 		if src.calls != 2 {
 			t.Errorf("asked %d times", src.calls)

@@ -294,12 +294,14 @@ func split(environ []string) map[string]string {
 	return out
 }
 
-// Forget drops what is remembered of a home that was deleted or renamed. Scopes that tasks
-// hold stay as they are.
-func (s *Store) Forget(t Tenant) {
+// Forget drops what is remembered of a home that was deleted or renamed, by the key that it had.
+// Scopes that tasks hold stay as they are.
+func (s *Store) Forget(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.entries, entryKey{home.Key(t.Home.Dir), t.Foreign})
+	for _, foreign := range []bool{false, true} {
+		delete(s.entries, entryKey{key, foreign})
+	}
 }
 
 // Supplied returns every name that a source supplied to any home so far, applied or not: for

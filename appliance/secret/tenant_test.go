@@ -114,7 +114,7 @@ func TestFetchWhileHomeMoves(t *testing.T) {
 	}
 	_ = os.Remove(link)
 	symlink(t, d.home("one").Dir, link)
-	d.Forget(tenant)
+	d.Forget(home.Key(link))
 	if sc, err := d.Scope(t.Context(), tenant); err != nil || sc.Home() != home.Key(d.home("two").Dir) {
 		t.Errorf("C2: got the scope of a home that is not there any more, %v", err)
 	}

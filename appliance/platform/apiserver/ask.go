@@ -136,12 +136,12 @@ func (c *call) route(sel selection, native bool) (gateway.RouteAsk, error) {
 }
 
 // named reports whether the client chose the model.
-func named(a gateway.Ask) bool { return a.Route != gateway.RouteAsk{} }
+func named(r gateway.RouteAsk) bool { return r != gateway.RouteAsk{} }
 
 // shownModel is the model's name in an answer.
-func (c *call) shownModel(a gateway.Ask) string {
-	if a.Route.Model != "" {
-		return a.Route.Model
+func (c *call) shownModel(r gateway.RouteAsk) string {
+	if r.Model != "" {
+		return r.Model
 	}
 	return c.set.ModelName
 }

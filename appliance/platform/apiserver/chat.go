@@ -105,7 +105,7 @@ func chatCompletions(c *call) error {
 	if err != nil {
 		return err
 	}
-	head := chatHead{ID: newID("chatcmpl-"), Created: c.s.o.Now().Unix(), Model: c.shownModel(a)}
+	head := chatHead{ID: newID("chatcmpl-"), Created: c.s.o.Now().Unix(), Model: c.shownModel(a.Route)}
 	if req.Stream {
 		return c.chatStream(t, head, req.Options.Usage)
 	}
@@ -113,7 +113,7 @@ func chatCompletions(c *call) error {
 		return err
 	}
 	res, err := t.Result(c.r.Context())
-	if f := turnFailure(res, err, named(a)); f != nil {
+	if f := turnFailure(res, err, named(a.Route)); f != nil {
 		return f
 	}
 	c.echo(t)
@@ -216,7 +216,7 @@ func (c *call) chatStream(t *gateway.Turn, head chatHead, usage bool) error {
 		return err
 	}
 	res, err := t.Result(c.r.Context())
-	if fail := turnFailure(res, err, named(t.Ask)); fail != nil {
+	if fail := turnFailure(res, err, named(t.Ask.Route)); fail != nil {
 		if !out.begun() {
 			return fail
 		}

@@ -35,6 +35,9 @@ type Profile interface {
 	Health(ctx context.Context) Health
 	// Sessions is the profile's store. The server does not close it.
 	Sessions(ctx context.Context) (*session.Store, error)
+	// Forget ends what a session has open beside its record: the record was deleted, and who
+	// makes another session of its name must find nothing of it.
+	Forget(ctx context.Context, session string)
 	// Ask starts a turn, which outlives ctx. Ask.Session, if it is given, exists. History
 	// without Stateless is recorded before Input; it is only given for a new session. The error
 	// is [gateway.ErrDraining], [gateway.ErrBusy] (max_concurrent_runs), a [*RequestError], or

@@ -141,7 +141,7 @@ func (b *response) add(item map[string]any) {
 func (b *response) end() *failure {
 	var err error
 	b.res, err = b.c.result(b.t)
-	b.fail = turnFailure(b.res, err, named(b.t.Ask))
+	b.fail = turnFailure(b.res, err, named(b.t.Ask.Route))
 	return b.fail
 }
 
@@ -177,7 +177,7 @@ func errorCode(f *failure) string {
 // object is the response as it is now.
 func (b *response) object(status string) map[string]any {
 	o := map[string]any{
-		"id": b.id, "object": "response", "created_at": b.made, "status": status, "model": b.c.shownModel(b.t.Ask), "output": append([]any{}, b.items...),
+		"id": b.id, "object": "response", "created_at": b.made, "status": status, "model": b.c.shownModel(b.t.Ask.Route), "output": append([]any{}, b.items...),
 		"error": nil, "incomplete_details": nil, "instructions": text(b.req.Instructions), "metadata": b.req.Metadata,
 		"parallel_tool_calls": true, "tool_choice": "auto", "tools": []any{}, "temperature": nil, "top_p": nil,
 		"previous_response_id": text(b.req.Previous), "store": b.req.stored(), "usage": nil,

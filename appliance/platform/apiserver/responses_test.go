@@ -4,6 +4,7 @@ package apiserver
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -273,7 +274,8 @@ func TestSessions(t *testing.T) {
 	if len(all["data"].([]any)) != 1 || all["has_more"] != true {
 		t.Errorf("%v", all)
 	}
-	if r := w.do("DELETE", "/api/sessions/s2", nil); r.status != 200 || w.do("GET", "/api/sessions/s2", nil).status != 404 {
+	r = w.do("DELETE", "/api/sessions/s2", nil)
+	if p := w.host.get(""); r.status != 200 || w.do("GET", "/api/sessions/s2", nil).status != 404 || !slices.Equal(p.forgotten, []string{"s2"}) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 }

@@ -52,7 +52,7 @@ func (c *call) runEvent(t *gateway.Turn, f *flow, e gateway.Event, send func(str
 	}
 	switch e.Kind { //nolint:exhaustive // the end has events of its own
 	case gateway.SessionNamed:
-		send("run.started", map[string]any{"session_id": e.Text, "model": c.shownModel(t.Ask)})
+		send("run.started", map[string]any{"session_id": e.Text, "model": c.shownModel(t.Ask.Route)})
 	case agent.SessionChanged:
 		send("session.changed", map[string]any{"session_id": e.Text})
 	case agent.ReasoningDelta:

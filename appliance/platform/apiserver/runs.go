@@ -184,7 +184,7 @@ func getRun(c *call) error {
 	}
 	status := c.state(t)
 	out := map[string]any{
-		"object": "hermes.run", "run_id": t.ID, "status": status, "session_id": t.Session(), "model": c.shownModel(t.Ask),
+		"object": "hermes.run", "run_id": t.ID, "status": status, "session_id": t.Session(), "model": c.shownModel(t.Ask.Route),
 		"source": t.Ask.Source, "created_at": epoch(t.Started),
 	}
 	if waiting := t.Approvals(); len(waiting) > 0 {
@@ -205,7 +205,7 @@ func getRun(c *call) error {
 func (c *call) outcome(t *gateway.Turn) map[string]any {
 	res, err := c.result(t)
 	out := map[string]any{}
-	if f := turnFailure(res, err, named(t.Ask)); f != nil {
+	if f := turnFailure(res, err, named(t.Ask.Route)); f != nil {
 		if f.code != "interrupted" {
 			out["error"], out["error_code"] = f.message, f.code
 		}

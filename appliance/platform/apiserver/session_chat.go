@@ -57,14 +57,14 @@ func sessionChat(c *call) error {
 		return err
 	}
 	res, err := t.Result(c.r.Context())
-	if f := turnFailure(res, err, named(t.Ask)); f != nil {
+	if f := turnFailure(res, err, named(t.Ask.Route)); f != nil {
 		return f
 	}
 	c.echo(t)
 	c.json(http.StatusOK, map[string]any{
 		"object": "hermes.session.chat.completion", "session_id": or(t.Session(), t.Ask.Session), "run_id": t.ID,
 		"message": map[string]any{"role": "assistant", "content": res.Text}, "usage": usageOfResponse(res.Usage),
-		"runtime": map[string]any{"model": c.shownModel(t.Ask)},
+		"runtime": map[string]any{"model": c.shownModel(t.Ask.Route)},
 	})
 	return nil
 }
@@ -95,7 +95,7 @@ func sessionChatStream(c *call) error {
 		c.runEvent(t, &f, e, func(name string, fields map[string]any) {
 			if !started {
 				started = true
-				send("run.started", map[string]any{"model": c.shownModel(t.Ask)})
+				send("run.started", map[string]any{"model": c.shownModel(t.Ask.Route)})
 				send("message.started", map[string]any{"message": map[string]any{"role": "assistant"}})
 			}
 			send(name, fields)
@@ -105,7 +105,7 @@ func sessionChatStream(c *call) error {
 		return err
 	}
 	res, err := t.Result(c.r.Context())
-	fail := turnFailure(res, err, named(t.Ask))
+	fail := turnFailure(res, err, named(t.Ask.Route))
 	switch {
 	case fail != nil && !out.begun():
 		return fail

@@ -3,6 +3,7 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -258,6 +259,7 @@ func deleteSession(c *call) error {
 	if err := store.Delete(c.r.Context(), id); err != nil {
 		return err
 	}
+	c.profile.Forget(context.WithoutCancel(c.r.Context()), id)
 	c.json(http.StatusOK, map[string]any{"object": "hermes.session.deleted", "id": id, "deleted": true})
 	return nil
 }

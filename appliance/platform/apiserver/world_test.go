@@ -93,6 +93,8 @@ type prof struct {
 	got []gateway.Ask
 	ids []string // of its turns, in order
 
+	forgotten []string // sessions
+
 	box    Sandbox
 	unable error // of its engine
 }
@@ -123,6 +125,12 @@ func (p *prof) Sessions(context.Context) (*session.Store, error) {
 		return nil, errors.New("no store in this test")
 	}
 	return p.store, nil
+}
+
+func (p *prof) Forget(_ context.Context, session string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forgotten = append(p.forgotten, session)
 }
 
 func (p *prof) Ask(_ context.Context, a gateway.Ask) (*gateway.Turn, error) {
