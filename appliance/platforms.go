@@ -40,6 +40,9 @@ type listener struct {
 	client  http.Client
 }
 
+// probeTime is how long a gateway at a taken port may take to say so, on a machine that is busy.
+const probeTime = 10 * time.Second
+
 // gatewayAt reports whether a healthy gateway, ours or upstream's, has an address, so that a taken
 // port is not a riddle (ZeroClaw#7895).
 func gatewayAt(ctx context.Context, address string) bool {
@@ -48,7 +51,7 @@ func gatewayAt(ctx context.Context, address string) bool {
 		return false
 	}
 	c := http.Client{
-		Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true},
+		Timeout: probeTime, Transport: &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	resp, err := c.Do(req)

@@ -57,7 +57,7 @@ func TestDockerBackend(t *testing.T) {
 	}
 	path := "/tmp/started"
 	go g.try(g.key, "/v1/chat/completions", `{"messages":[{"role":"user","content":"run: touch `+path+`; `+sleep+`"}]}`)
-	if got := g.ask("", g.key, "run: for i in $(seq 600); do test -e "+path+" && echo seen-it && break; sleep 0.1; done"); !strings.Contains(got, "seen-it") {
+	if got := g.ask("", g.key, "run: for i in $(seq 1500); do test -e "+path+" && echo seen-it && break; sleep 0.1; done"); !strings.Contains(got, "seen-it") {
 		t.Fatalf("the command never ran: %s", got)
 	}
 	if code := g.end(syscall.SIGTERM); code != 0 {
@@ -97,7 +97,11 @@ func TestKilledGatewayLeavesNoCommandsInContainers(t *testing.T) {
 	}
 	p, g := begin(own)
 	_, other := begin(others)
-	docker(t, p, addr, "exec", "-d", containers(t, p, addr)[0], "/bin/"+stranger[:5], stranger[6:])
+	found := containers(t, p, addr)
+	if len(found) != 1 {
+		t.Fatalf("containers %v", found)
+	}
+	docker(t, p, addr, "exec", "-d", found[0], "/bin/"+stranger[:5], stranger[6:])
 	await(t, "a stranger in the container", func() bool { return len(alone(t, stranger)) == 1 })
 
 	g.end(syscall.SIGKILL)
@@ -167,37 +171,28 @@ func docker(t testing.TB, p *place, addr string, args ...string) string {
 	return string(out)
 }
 
-// containers lists the containers of a place.
+// containers lists the containers of a place. Those of other tests come and go meanwhile.
 func containers(t testing.TB, p *place, addr string) (out []string) {
 	t.Helper()
 	for id := range strings.FieldsSeq(docker(t, p, addr, "ps", "-aq", "--filter", "label=hermes-agent=1")) {
-		if strings.Contains(docker(t, p, addr, "inspect", id), p.dir) {
+		cmd := exec.Command("docker", "-H", addr, "inspect", id)
+		cmd.Env = p.env
+		data, err := cmd.CombinedOutput()
+		switch {
+		case err == nil && strings.Contains(string(data), p.dir):
 			out = append(out, id)
+		case err != nil && !strings.Contains(strings.ToLower(string(data)), "no such object"):
+			t.Errorf("docker inspect %s: %v: %s", id, err, data)
 		}
 	}
 	return out
 }
 
-// removeSandboxes removes the containers of a place: those whose labels name its home.
+// removeSandboxes removes the containers of a place: those whose mounts name its home.
 func removeSandboxes(t *testing.T, p *place, addr string) {
-	path, err := exec.LookPath("docker")
-	if err != nil {
-		t.Log("containers stay: there is no docker command")
-		return
-	}
-	docker := func(args ...string) string {
-		cmd := exec.Command(path, append([]string{"-H", addr}, args...)...)
-		cmd.Env = p.env
-		out, err := cmd.Output()
-		if err != nil {
-			t.Logf("docker %v: %v", args, err)
-		}
-		return string(out)
-	}
-	for id := range strings.FieldsSeq(docker("ps", "-aq")) {
-		if strings.Contains(docker("inspect", id), p.dir) {
-			docker("rm", "-f", "-v", id)
-		}
+	t.Helper()
+	for _, id := range containers(t, p, addr) {
+		docker(t, p, addr, "rm", "-f", "-v", id)
 	}
 }
 
@@ -282,7 +277,7 @@ func TestSandboxChoiceByAPI(t *testing.T) {
 	for _, c := range []struct{ answer, image string }{
 		{"keep", testkit.DockerImage}, {"switch", "nousresearch/hermes-sandbox:desktop"},
 	} {
-		testkit.WriteTree(t, p.home, map[string]string{"profiles/alice/config.yaml": box})
+		rewrite(t, filepath.Join(p.home, "profiles", "alice", "config.yaml"), box)
 		if q := look(); q["current"] != testkit.DockerImage || q["target"] != "nousresearch/hermes-sandbox:desktop" || len(q["containers"].([]any)) != 1 {
 			t.Errorf("%s: asked %v", c.answer, q)
 		}

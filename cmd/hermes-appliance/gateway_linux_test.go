@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,10 +42,8 @@ func TestUpOnNothing(t *testing.T) {
 	if code != 0 || result["running"] != true || status["gateway_state"] != "running" || status["pid"] != float64(g.cmd.Process.Pid) {
 		t.Errorf("status: exit %d %s", code, out)
 	}
-	for _, want := range []string{g.url, p.home, "curl"} {
-		if !strings.Contains(g.out.String(), want) {
-			t.Errorf("up does not say %q:\n%s", want, &g.out)
-		}
+	for _, want := range []string{g.url, p.home, "curl"} { // it says so once it has told its manager
+		await(t, "up says "+want, func() bool { return strings.Contains(g.out.String(), want) })
 	}
 	path, heard := fifo(t, p.dir)
 	go g.try(g.key, "/v1/chat/completions", `{"messages":[{"role":"user","content":"run: echo > `+path+`; sleep 300.125"}]}`)
@@ -141,7 +138,7 @@ func TestReportB34PortOfAnotherGateway(t *testing.T) {
 // TestDrain: SIGUSR1 lets a running turn finish within restart_drain_timeout.
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t, map[string]string{"config.yaml": "_config_version: 50\ngateway:\n  restart_drain_timeout: 80\n", ".env": apiOn})
+	p := newPlace(t, map[string]string{"config.yaml": "_config_version: 50\ngateway:\n  restart_drain_timeout: 80\n  api_server: {max_concurrent_runs: 0}\n", ".env": apiOn})
 	g := p.start(t, "gateway", "run", "--home", p.home)
 	path, heard := fifo(t, p.dir)
 	gate := filepath.Join(p.dir, "gate")
@@ -160,7 +157,8 @@ func TestDrain(t *testing.T) {
 	if err := g.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	for { // it says that it takes no more turns
+	await(t, "draining", func() bool { return p.state(t)["gateway_state"] == "draining" })
+	for ; ; time.Sleep(20 * time.Millisecond) { // and then it says that it takes no more turns
 		status, body := g.request(g.key, "/v1/runs", `{"input":"hello"}`)
 		if status == 503 {
 			break
@@ -243,6 +241,15 @@ func TestAdaptersFailAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { taken.Close() })
+	go func() { // whoever has the port is no gateway
+		for {
+			c, err := taken.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
 	for _, c := range []struct{ name, env, config, want string }{
 		{"no key", "API_SERVER_ENABLED=true\n", "", "API_SERVER_KEY is not set"},
@@ -376,8 +383,7 @@ func TestStopInAStorm(t *testing.T) {
 			t.Fatalf("it ended: %s", &g.log)
 		case <-g.ready:
 			t.Fatal("it did not wait")
-		default:
-			runtime.Gosched()
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
 	if code := g.end(syscall.SIGTERM); code != 0 {

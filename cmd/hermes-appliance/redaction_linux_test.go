@@ -231,9 +231,7 @@ func (w *literalWorld) reload(g *running, all []string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	testkit.WriteTree(w.t, filepath.Dir(path), map[string]string{
-		"config.yaml": strings.ReplaceAll(string(text), literal("bob", "mcpenv"), literal("bob", "later")),
-	})
+	rewrite(w.t, path, strings.ReplaceAll(string(text), literal("bob", "mcpenv"), literal("bob", "later")))
 	w.asked(g, "bob", []string{"later", "mcparg", "lent"}, all)
 }
 

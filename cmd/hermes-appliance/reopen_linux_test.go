@@ -76,7 +76,7 @@ func execute(t testing.TB, path string, statements ...string) {
 // rows reads what a query finds, the columns of a row joined.
 func rows(t testing.TB, path, query string) []string {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path)
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(60000)") // a gateway may run on it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -159,7 +159,7 @@ func TestSmartApprovals(t *testing.T) {
 			if there(dir) == c.runs {
 				t.Errorf("ran: %v, want %v", !there(dir), c.runs)
 			}
-			if n := len(j.asked()); n != 1 {
+			if n := len(j.asked()); n != 1 && (n != 0 || name != "no answer") { // its second may be over before it is asked
 				t.Errorf("%d reviews", n)
 			}
 		})
@@ -250,7 +250,7 @@ func TestSmartModelOfItsOwn(t *testing.T) {
 		t.Errorf("there %v, own %+v, main %d", there(dir), asked, len(main.asked()))
 	}
 	for _, section := range []string{"provider: nonesuch", "provider: groq", "base_url: http://127.0.0.1:1/v1, model: x", "timeout: soon"} {
-		testkit.WriteTree(t, p.home, map[string]string{"config.yaml": main.config("mode: smart", "auxiliary: {approval: {"+section+"}}\n")})
+		rewrite(t, filepath.Join(p.home, "config.yaml"), main.config("mode: smart", "auxiliary: {approval: {"+section+"}}\n"))
 		p.victim(t, "v")
 		run, e := g.run("do: " + command)
 		g.answer(run, e.until("approval.request", "approval.reviewed", "tool.completed")["request_id"].(string), "deny")

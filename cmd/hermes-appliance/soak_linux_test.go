@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -107,6 +107,9 @@ func TestReportB23SoakLeavesNothing(t *testing.T) {
 	if !after.within(before) {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
+	if code := s.end(syscall.SIGTERM); code != 0 { // with the commands of those who left
+		t.Errorf("exit %d", code)
+	}
 }
 
 func newSoak(t *testing.T) *soak {
@@ -115,25 +118,24 @@ func newSoak(t *testing.T) *soak {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") // the port of webhooks has to be known
-	if err != nil {
-		t.Fatal(err)
-	}
-	hooks := l.Addr().String()
-	l.Close()
-	_, port, _ := net.SplitHostPort(hooks)
 	dump := t.TempDir() + "/dump"
 	config := "_config_version: 50\napprovals:\n  mode: \"off\"\nmcp_servers:\n  dump:\n    command: " + dumper + "\n    args: [" + dump + "]\n" +
 		"gateway:\n  api_server:\n    max_concurrent_runs: 0\n"
 	p := newPlace(t, map[string]string{
-		"config.yaml": config + "  multiplex_profiles: true\nplatforms:\n  webhook:\n    enabled: true\n    extra:\n      host: 127.0.0.1\n      port: " + port +
+		"config.yaml": config + "  multiplex_profiles: true\nplatforms:\n  webhook:\n    enabled: true\n    extra:\n      host: 127.0.0.1\n      port: 0" +
 			"\n      rate_limit: 100000\n      routes:\n        soak:\n          secret: INSECURE_NO_AUTH\n          prompt: \"{text}\"\n",
 		".env":                    apiOn,
 		"profiles/p1/config.yaml": config,
 		"profiles/p1/.env":        "API_SERVER_KEY=key-of-profile-1-1234\n",
 	})
 	p.program = os.Getenv(benchBinary)
-	return &soak{running: p.start(t, "gateway", "run", "--home", p.home), hooks: "http://" + hooks, done: make([]atomic.Int64, len(kinds))}
+	s := &soak{running: p.start(t, "gateway", "run", "--home", p.home), done: make([]atomic.Int64, len(kinds))}
+	platforms, _ := p.state(t)["platforms"].(map[string]any)
+	webhook, _ := platforms["webhook"].(map[string]any)
+	if s.hooks, _ = webhook["listener_base"].(string); s.hooks == "" {
+		t.Fatalf("no webhooks: %v", platforms)
+	}
+	return s
 }
 
 // traffic has clients send what comes next, in turns, for some time; 0 = each kind twice.

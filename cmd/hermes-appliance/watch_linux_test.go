@@ -41,7 +41,7 @@ func throughSocket(t *testing.T, p *place, env ...string) (*running, *os.File) {
 func TestDeafGateway(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, map[string]string{"config.yaml": "_config_version: 50\ngateway:\n  restart_drain_timeout: 600\n", ".env": apiOn})
-	g, socket := throughSocket(t, p, "WATCHDOG_USEC=5000000")
+	g, socket := throughSocket(t, p, "WATCHDOG_USEC=25000000") // five seconds for an answer, three times
 	if got := g.ask("", g.key, "run: env | grep -c LISTEN_"); !strings.Contains(got, "0\n") {
 		t.Errorf("a command sees the sockets: %s", got)
 	}
@@ -170,11 +170,11 @@ func TestKilledGateway(t *testing.T) {
 	if left := processes(t, "sleep 300.25"); len(left) > 0 {
 		t.Errorf("commands are left: %v", left)
 	}
-	if !strings.Contains(g.log.String(), "a killed gateway had left") {
-		t.Errorf("nobody is told: %s", &g.log)
-	}
 	if code := g.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit %d", code)
+	}
+	if !strings.Contains(g.log.String(), "a killed gateway had left") { // all of it has come, now that it has ended
+		t.Errorf("nobody is told: %s", &g.log)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -179,13 +180,16 @@ func newContainerHealth(st *state) *cobra.Command {
 	return cmd
 }
 
+// healthWait is less than what an image's HEALTHCHECK gives a check: the reason is to be kept.
+const healthWait = 5 * time.Second
+
 // health asks and prints one line, which engines keep.
 func health(ctx context.Context, env Env, o *homeOptions) error {
 	h, err := o.locate(env)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, wait)
+	ctx, cancel := context.WithTimeout(ctx, healthWait)
 	defer cancel()
 	temp := env.Getenv("TMPDIR")
 	if temp == "" {

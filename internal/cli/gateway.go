@@ -295,5 +295,5 @@ func (h *hiding) Write(p []byte) (int, error) {
 
 func gatewayLog(h home.Home) string { return filepath.Join(h.Dir, "logs", "gateway.log") }
 
-// wait is how long commands wait for an answer of a running gateway.
-const wait = 5 * time.Second
+// wait is how long commands wait for an answer of a running gateway, on a machine that is busy.
+const wait = 15 * time.Second
