@@ -218,7 +218,7 @@ func (p *Process) verdict(ctx context.Context, s *sorter, cause error) (int, err
 		switch {
 		case errdefs.IsNotFound(err):
 			// The engine forgets commands when their container ends or is removed.
-			if p.c.ending(ctx, p.c.answers) {
+			if p.c.ending(ctx) {
 				return 0, &EngineError{Kind: ErrGone, Op: op, Err: err}
 			}
 			return 0, p.c.lost(ctx, op, err)
@@ -239,7 +239,7 @@ func (p *Process) verdict(ctx context.Context, s *sorter, cause error) (int, err
 // a signal has ended its shell, or the shell found no process to run the command in.
 func (p *Process) ended(ctx context.Context, op string, code int) (int, error) {
 	switch {
-	case code == 128+9 && !p.killing.Load() && p.c.ending(ctx, p.c.answers):
+	case code == 128+9 && !p.killing.Load() && p.c.ending(ctx):
 		return code, &EngineError{Kind: ErrGone, Op: op, Msg: "the container ended meanwhile"}
 	case p.x.TTY || code > 128 && code < 128+65:
 		return code, nil
@@ -248,14 +248,14 @@ func (p *Process) ended(ctx context.Context, op string, code int) (int, error) {
 }
 
 // ending reports whether the container ends now. Its commands end first, so the engine may
-// still call it running, for longer on a busy machine. lives tells one that does not end.
-func (c *Container) ending(ctx context.Context, lives func(context.Context) bool) bool {
+// still call it running, for longer on a busy machine. One that runs another command does not end.
+func (c *Container) ending(ctx context.Context) bool {
 	for until := time.Now().Add(endingTime); ; time.Sleep(20 * time.Millisecond) {
 		s, err := c.e.inspect(ctx, c.id)
 		if errdefs.IsNotFound(err) || err == nil && !s.running() {
 			return true
 		}
-		if err != nil || time.Now().After(until) || lives != nil && lives(ctx) {
+		if err != nil || time.Now().After(until) || c.answers(ctx) {
 			return false
 		}
 	}
@@ -290,7 +290,7 @@ func (c *Container) refused(ctx context.Context, op string, code int, words stri
 		return &EngineError{Kind: ErrNoShell, Op: op, Msg: words, Fix: "use an image with /bin/sh"}
 	case c.full(ctx):
 		return &EngineError{Kind: ErrPidsExhausted, Op: op, Msg: words, Fix: fixPids}
-	case c.ending(ctx, nil):
+	case c.ending(ctx):
 		return &EngineError{Kind: ErrGone, Op: op, Msg: words}
 	case words == "":
 		words = fmt.Sprintf("it ended with code %d before it began", code)
