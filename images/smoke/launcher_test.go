@@ -25,6 +25,7 @@ func TestLauncherContract(t *testing.T) {
 		"a live desktop is left alone":                                      liveDesktop,
 		"the end of the launcher takes everything along":                    launcherEnds,
 		"the end of the display ends the launcher":                          displayEnds,
+		"what the bus was starting ends, too":                               strayEnds,
 		"reports 27 and 29: missing places are made, for the user alone":    placesAreMade,
 		"the environment is published from inside of the session":           published,
 	} {
@@ -137,6 +138,18 @@ func displayEnds(t *testing.T, d *desk) {
 	script(t, d, deskUser, fmt.Sprintf("kill -KILL %d", pid(t, d, "Xvnc")))
 	gone(t, d)
 	script(t, d, deskUser, `[ ! -e `+deskDir+`/env ]`)
+}
+
+// strayEnds: a service that the bus is starting when it ends would have no parent left that ends it.
+func strayEnds(t *testing.T, d *desk) {
+	script(t, d, deskUser, `umask 077; s=`+deskDir+`/xdg/.local-share/dbus-1/services; mkdir -p $s
+printf '[D-BUS Service]\nName=org.hermes.Stray\nExec=/usr/bin/tail -f /dev/null\n' >$s/org.hermes.Stray.service`)
+	up(t, d)
+	script(t, d, deskUser, `export "$(grep ^DBUS_SESSION_BUS_ADDRESS= `+deskDir+`/env)"
+setsid -f dbus-send --session --print-reply --dest=org.hermes.Stray / org.hermes.Stray.Never </dev/null >/dev/null 2>&1
+until pgrep -x tail >/dev/null; do sleep 0.05; done`)
+	script(t, d, deskUser, fmt.Sprintf("kill -KILL %d", pid(t, d, "Xvnc")))
+	gone(t, d)
 }
 
 func placesAreMade(t *testing.T, d *desk) {
