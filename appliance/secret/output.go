@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"github.com/hermes-appliance/hermes-appliance/appliance/process"
 )
 
 // mostLeft bounds what a command can have left in a pipe (pipe(7)).
@@ -89,12 +91,9 @@ func (o *output) copy() {
 // rest takes what is in the pipe when the time is over, without waiting: this process may have
 // stood still meanwhile.
 func (o *output) rest(buf []byte) {
-	if o.r.SetReadDeadline(time.Time{}) != nil {
-		return
-	}
 	for left := mostLeft; left > 0; {
-		n := readNow(o.r, buf[:min(left, len(buf))])
-		if n <= 0 {
+		n, err := process.ReadReady(o.r, buf[:min(left, len(buf))])
+		if err != nil {
 			return
 		}
 		if _, err := o.to.Write(buf[:n]); err != nil {

@@ -9,8 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // group gives a command a session and a group of its own, and makes a kill reach them all.
@@ -23,22 +21,4 @@ func group(cmd *exec.Cmd) {
 		}
 		return err
 	}
-}
-
-// readNow reads what is there, without waiting; 0 = nothing is.
-func readNow(file *os.File, buf []byte) (n int) {
-	conn, err := file.SyscallConn()
-	if err != nil {
-		return 0
-	}
-	err = conn.Read(func(fd uintptr) bool {
-		for n, err = unix.Read(int(fd), buf); errors.Is(err, unix.EINTR); {
-			n, err = unix.Read(int(fd), buf)
-		}
-		return true
-	})
-	if err != nil {
-		return 0
-	}
-	return n
 }

@@ -88,6 +88,7 @@ func sideways() map[[2]string]string {
 		{"appliance/mcp", "appliance/process"}:              "a stdio server is a child like any other: its own session, the exit fence, a whole tree killed",
 		{"appliance/mcp", "appliance/redact"}:               "what servers print to their error output is logged, and their errors are shown",
 		{"appliance/sandbox", "appliance/process"}:          "commands in a container carry the same mark and are killed by the same clock as local ones",
+		{"appliance/secret", "appliance/process"}:           "what a vault's command has printed is read to the last byte as any child's is",
 		{"appliance/terminal", "appliance/process"}:         "a command is a process with a deadline, and its kill is process's",
 		{"appliance/terminal/local", "appliance/process"}:   "the local backend starts children",
 		{"appliance/terminal/local", "appliance/terminal"}:  "a backend fills in what terminal leaves open",
